@@ -1,0 +1,62 @@
+#include "headworks/base/json.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+namespace headworks {
+namespace {
+
+std::string Canonical(std::string_view text) { return CanonicalJson(ParseJson(text, {}).value()); }
+
+TEST(Json, CanonicalSortsKeysAndDropsSpace) {
+  EXPECT_EQ(Canonical(R"({ "b": [1, 2.0, 2.5], "a": {"d": null, "c": true} })"),
+            R"({"a":{"c":true,"d":null},"b":[1,2,2.5]})");
+}
+
+TEST(Json, CanonicalKeepsLargeIntegers) {
+  EXPECT_EQ(Canonical("[9223372036854775807,18446744073709551615,-1]"),
+            "[9223372036854775807,18446744073709551615,-1]");
+}
+
+TEST(Json, RefusesWhatIsNotOneDocument) {
+  for (const char* text : {"", "{", "{} {}", "NaN", "[1,]", "{\"a\":1,\"a\":2}",
+                           "{\"x\":{\"a\":1,\"a\":2}}", "\"\xff\"", "'a'"})
+    EXPECT_FALSE(ParseJson(text, {}).has_value()) << text;
+}
+
+TEST(Json, SameKeyInTwoObjectsIsFine) {
+  EXPECT_TRUE(ParseJson(R"({"a":{"k":1},"b":{"k":2}})", {}).has_value());
+}
+
+TEST(Json, BoundsHoldAtTheBound) {
+  EXPECT_TRUE(ParseJson("[1]", {.max_bytes = 3}).has_value());
+  EXPECT_FALSE(ParseJson("[1]", {.max_bytes = 2}).has_value());
+  EXPECT_TRUE(ParseJson("[[1]]", {.max_depth = 2}).has_value());
+  EXPECT_FALSE(ParseJson("[[1]]", {.max_depth = 1}).has_value());
+}
+
+TEST(Json, ObjectErrorNamesWhatItIs) {
+  const auto result = ParseJsonObject("[1]", "output of task a", {});
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().message,
+            "output of task a must be a JSON object ({\"key\": value}), not array");
+}
+
+TEST(Json, MergeFollowsTheDesign) {
+  boost::json::value into = boost::json::parse(R"({"l":[1,2],"o":{"a":1,"b":1},"s":1})");
+  MergeJson(into, boost::json::parse(R"({"l":[2,3],"o":{"b":2,"c":3},"s":[9],"n":null})"));
+  EXPECT_EQ(CanonicalJson(into), R"({"l":[1,2,3],"n":null,"o":{"a":1,"b":2,"c":3},"s":[9]})");
+}
+
+TEST(Json, QuoteReplacesInvalidUtf8AndKeepsTheRest) {
+  EXPECT_EQ(QuoteJson("a\"\n\xc3\xa4"), "\"a\\\"\\n\xc3\xa4\"");
+  EXPECT_EQ(QuoteJson("x\xff\xc3y"), "\"x\xEF\xBF\xBD\xEF\xBF\xBDy\"");
+}
+
+TEST(Json, Sha256OfAbcIsThePublishedOne) {
+  EXPECT_EQ(Sha256Hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+}  // namespace
+}  // namespace headworks
