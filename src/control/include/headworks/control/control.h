@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headworks/base/result.h"
+#include "headworks/model/run.h"
+#include "headworks/model/workflow.h"
+
+/// The port under every surface (CLI, API, façade): start and command.  Queries go to
+/// `store::RunQuery`.
+namespace headworks::control {
+
+struct StartRequest {
+  TenantId tenant;
+  /// The version must be stored (WorkflowStore::PutVersion) before.
+  model::Namespace name;
+  std::string version;
+  /// {"params": {...}, "input": {...}} as JSON text, validated against the workflow.
+  std::string input;
+  std::string start_key;  // same key, same run; empty = a new one each time
+  int priority = 0;
+  std::string actor;
+  RunNo rerun_of;
+};
+
+struct Started {
+  RunNo run;
+  RunId run_id;
+  bool existed = false;  // the start key was known
+};
+
+enum class CommandKind : std::uint8_t {
+  kCancel = 1,
+  kPause = 2,
+  kResume = 3,
+  kRerun = 4,
+  kMark = 5,
+  kUnstick = 6,
+  kDelete = 7,
+};
+
+struct Command {
+  TenantId tenant;
+  CommandKind kind = CommandKind::kCancel;
+  RunNo run;
+  model::ResetCursor::Kind rerun = model::ResetCursor::Kind::kFailed;
+  std::string task;  // rerun from, mark
+  model::TaskState mark = model::TaskState::kSucceeded;
+  std::string actor;
+};
+
+/// Starts runs and commands them, wherever their engine is.
+///
+/// Threads.  All methods may be called concurrently; they return once the owner has committed the
+///   consequence, or with kUnavailable when nobody answered within `timeout` (what was asked is
+///   stored and will happen).
+class Control {
+ public:
+  virtual ~Control() = default;
+  virtual Result<Started> Start(const StartRequest& request, Duration timeout) = 0;
+  virtual Status Execute(const Command& command, Duration timeout) = 0;
+};
+
+std::string_view CommandKindName(CommandKind kind);
+
+/// The stored form of requests in the inbox, versioned.
+std::string EncodeStart(const StartRequest& request);
+Result<StartRequest> DecodeStart(std::string_view payload);
+std::string EncodeCommand(const Command& command);
+Result<Command> DecodeCommand(std::string_view payload);
+
+}  // namespace headworks::control

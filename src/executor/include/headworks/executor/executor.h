@@ -1,0 +1,127 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "headworks/base/ids.h"
+#include "headworks/base/result.h"
+#include "headworks/base/time.h"
+#include "headworks/model/attempt.h"
+#include "headworks/model/workflow.h"
+
+/// The seam to whatever runs tasks.
+namespace headworks::executor {
+
+/// One attempt, offered.  Small on purpose: inputs are loaded late, by the Resolver, on the
+/// executor's side.
+struct Attempt {
+  model::AttemptKey key;
+  RunId run_id;
+  int try_no = 1;
+  std::uint32_t generation = 0;
+  int priority = 0;
+  /// Pins the version (I2).  Shared because attempts of many runs outlive the run's memory.
+  std::shared_ptr<const model::Workflow> workflow;
+
+  const model::Task& task() const { return workflow->task(key.task); }
+  /// The same over all tries of this task run: to make outside effects idempotent.
+  std::string IdempotencyKey() const;
+};
+
+/// How much an executor can take now.  `max` includes what it buffers ahead of execution.
+struct Capacity {
+  std::uint32_t max = 0;
+  std::uint32_t used = 0;
+  std::uint32_t free() const { return max > used ? max - used : 0; }
+};
+
+struct Absent {};  // never reached user code: the same epoch may be offered again (I4)
+struct Pending {
+  std::string reason;
+};
+struct Running {};
+struct Ended {
+  model::Outcome outcome;
+};
+struct Unknown {
+  std::string why;
+};
+using Inspection = std::variant<Absent, Pending, Running, Ended, Unknown>;
+
+struct Metrics {
+  std::uint64_t active = 0;
+  std::uint64_t max = 0;
+  std::uint64_t executed = 0;
+  std::uint64_t failed = 0;
+  Duration mean_duration{};
+  Duration p99_duration{};
+};
+
+struct OfferResult {
+  model::Disposition disposition = model::Disposition::kDispatched;
+  std::string cause;  // empty when dispatched
+};
+
+/// Where an executor says what became of attempts.  Implemented by the engine.
+///
+/// Threads.  May be called from any thread, also from within `Offer`.
+class AttemptSink {
+ public:
+  virtual ~AttemptSink() = default;
+  virtual void Started(const model::AttemptKey& key) = 0;
+  /// The output and all log lines are durable, or part of the outcome (I6).
+  virtual void Ended(const model::AttemptKey& key, model::Outcome outcome) = 0;
+  /// Capacity rose: deferred work may be offered again.
+  virtual void CapacityChanged() = 0;
+};
+
+/// Runs attempts.  Does not decide: retries, budgets and timers are the engine's.
+///
+/// Life.  Construct, Start(sink), offers, Drain, destroy.  The sink must outlive it.
+/// Threads.  All methods may be called concurrently; none blocks on a task.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  /// A constant name: "inline", "process", ...
+  virtual std::string_view Name() const = 0;
+  /// Begins to run things and to speak to `sink`.  Before it: Inspect, List and Metrics only.
+  virtual Status Start(AttemptSink& sink) = 0;
+  /// Idempotent per attempt: an epoch that is already here is kDispatched and starts nothing.
+  virtual OfferResult Offer(const Attempt& attempt) = 0;
+  /// Asks an attempt to stop: its task's `grace`, then force.  It ends with its own verdict
+  /// (kCancelled if it was stopped).  An unknown one is ignored; repeatable.
+  virtual void Cancel(const model::AttemptKey& key) = 0;
+  virtual Capacity GetCapacity() const = 0;
+  /// What is known about attempts, also of an earlier incarnation, in the order asked.
+  virtual Result<std::vector<Inspection>> Inspect(std::span<const Attempt> attempts) = 0;
+  /// Attempts that are here and not yet reported as ended.
+  virtual std::vector<model::AttemptKey> List() const = 0;
+  virtual Metrics GetMetrics() const = 0;
+  /// The engine has committed these verdicts: whatever was kept to prove them may go.
+  virtual void Settled(std::span<const model::AttemptKey> keys) = 0;
+  /// Takes nothing more; what did not end within `timeout` is stopped and reported as
+  /// kInterrupted.  kDrainTimeout names what could not be stopped.  Idempotent.
+  virtual Status Drain(Duration timeout) = 0;
+};
+
+/// What an attempt needs to run, loaded when it runs.
+struct Resolved {
+  /// {"input":…, "params":…, "needs":{"a":{"state":…,"output":…}}, "run":{"id":…}} as JSON text.
+  std::string context_json;
+  /// Input merged with the outputs of all needs, in topological order (one JSON object).
+  std::string merged_json;
+};
+
+class Resolver {
+ public:
+  virtual ~Resolver() = default;
+  virtual Result<Resolved> Resolve(const Attempt& attempt) = 0;
+};
+
+}  // namespace headworks::executor

@@ -1,0 +1,201 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "headworks/base/ids.h"
+#include "headworks/base/result.h"
+#include "headworks/base/time.h"
+
+/// Workflows, runs and attempts as values, and the pure state machine over them.  No I/O.
+namespace headworks::model {
+
+/// `tenant::package::workflow`, and with a task the fourth part: always four in a registry key.
+struct Namespace {
+  std::string tenant = "public";
+  std::string package = "embedded";
+  std::string workflow;
+
+  auto operator<=>(const Namespace&) const = default;
+  /// "tenant::package::workflow".
+  std::string ToString() const;
+};
+
+/// When a task runs, given how its upstreams ended.  The table is section 3 of the design;
+/// `Decide` is its only implementation.  Stored: append, never renumber.
+enum class TriggerRule : std::uint8_t {
+  kAllSuccess = 0,
+  kAllFailed = 1,
+  kAllDone = 2,
+  kAllSkipped = 3,
+  kOneSuccess = 4,
+  kOneFailed = 5,
+  kOneDone = 6,
+  kNoneFailed = 7,
+  kNoneFailedMinOneSuccess = 8,
+  kNoneSkipped = 9,
+  kAlways = 10,
+};
+
+/// When in a run's life a task may run at all.
+enum class TaskRole : std::uint8_t {
+  kMain = 0,
+  /// Only after a cancel was asked for, before `finally`.
+  kOnCancel = 1,
+  /// When everything else is settled, whatever the outcome.
+  kFinally = 2,
+};
+
+enum class Backoff : std::uint8_t { kFixed = 0, kLinear = 1, kExponential = 2 };
+
+/// How often and when a task is tried again.
+struct RetryPolicy {
+  /// Tries in total; 1 = never again.  1 to 1,000.
+  int max_attempts = 1;
+  Backoff backoff = Backoff::kExponential;
+  Duration initial = std::chrono::seconds(1);
+  Duration max = std::chrono::minutes(5);
+  /// Share of the delay that is drawn: 0.2 = the delay times 0.8 to 1.2.  0 to 1.
+  double jitter = 0.2;
+  /// The loss with this number ends the task as `lost` (I7).  1 to 1,000.
+  int max_losses = 6;
+
+  /// How long to wait after the `tries`-th failed try (1-based).  `seed` decides the jitter, so
+  /// that the same attempt always waits equally long.
+  Duration DelayAfter(int tries, std::uint64_t seed) const;
+  bool operator==(const RetryPolicy&) const = default;
+};
+
+/// A shell script, run as `/bin/sh -e`.
+struct ShellAction {
+  std::string script;
+  bool operator==(const ShellAction&) const = default;
+};
+/// A program and its arguments; no shell in between.
+struct ExecAction {
+  std::vector<std::string> argv;
+  bool operator==(const ExecAction&) const = default;
+};
+/// A function of the TaskRegistry, by its name there.
+struct FunctionAction {
+  std::string function;
+  bool operator==(const FunctionAction&) const = default;
+};
+using Action = std::variant<ShellAction, ExecAction, FunctionAction>;
+
+/// One node of the DAG, as the author wrote it, defaults filled in.
+struct Task {
+  /// `[A-Za-z_][A-Za-z0-9_-]{0,99}`, unique within the workflow.
+  std::string id;
+  TaskRole role = TaskRole::kMain;
+  /// Ids of upstream tasks; each of the same role, except that `finally` and `on_cancel` tasks may
+  /// only need tasks of their own role.
+  std::vector<std::string> needs;
+  Action action = ShellAction{};
+  std::map<std::string, std::string> env;
+  std::vector<std::string> inherit_env;
+  /// Empty = the folder of the workflow file.  Relative = below it.
+  std::string cwd;
+  RetryPolicy retry;
+  /// Per try; zero = no limit.
+  Duration timeout{0};
+  /// Between TERM and KILL.
+  Duration grace = std::chrono::seconds(10);
+  /// Higher first.  -1,000 to 1,000.
+  int priority = 0;
+  TriggerRule trigger_rule = TriggerRule::kAllSuccess;
+  /// The task may fail without failing the run; for its successors it succeeded.
+  bool allow_failure = false;
+
+  bool operator==(const Task&) const = default;
+};
+
+enum class OnFailure : std::uint8_t { kFinish = 0, kCancelRest = 1 };
+
+/// Everything an author says about a workflow; `Workflow::Create` checks it.
+struct WorkflowDefinition {
+  Namespace name;
+  std::string description;
+  /// Parameters with their default values, as JSON text; `null` = must be given.
+  std::map<std::string, std::string> params;
+  std::map<std::string, std::string> env;
+  /// Where relative paths of tasks start; absolute, or empty (the process's folder).
+  std::string base_dir;
+  /// Run clock limit; zero = none.  When over: cancel with outcome failed.
+  Duration timeout{0};
+  Duration finally_timeout = std::chrono::minutes(5);
+  Duration cancel_timeout = std::chrono::minutes(10);
+  OnFailure on_failure = OnFailure::kFinish;
+  /// Live attempts of one run at a time; 0 = no limit of its own.
+  int max_parallel = 0;
+  std::vector<Task> tasks;
+
+  bool operator==(const WorkflowDefinition&) const = default;
+};
+
+/// One fault in a definition.
+struct Fault {
+  /// "tasks.build.needs[0]": where, in the terms of the file.
+  std::string field;
+  /// What is wrong and what to do.
+  std::string message;
+};
+
+/// A validated, immutable version of a workflow: the DAG with numbers for names.
+///
+/// Order.  Tasks are numbered topologically (stable: equal rank keeps the written order), main
+///   tasks first, then on_cancel, then finally.
+/// Threads.  Immutable; shared freely (engine, executors and readers hold it for different spans,
+///   hence shared_ptr).
+class Workflow {
+ public:
+  static constexpr std::size_t kMaxTasks = 1'000'000;
+
+  /// kInvalidArgument joins all faults; `faults`, if given, receives them one by one.
+  static Result<std::shared_ptr<const Workflow>> Create(WorkflowDefinition definition,
+                                                        std::vector<Fault>* faults = nullptr);
+  /// Reads what `canonical_json()` wrote.  kCorrupt if it is not that.
+  static Result<std::shared_ptr<const Workflow>> FromCanonicalJson(std::string_view text);
+
+  const Namespace& name() const { return definition_.name; }
+  /// SHA-256 (hex) of `canonical_json()`.
+  const std::string& version() const { return version_; }
+  const std::string& canonical_json() const { return canonical_json_; }
+  /// `tasks` stand in topological order here: TaskNo is the index.
+  const WorkflowDefinition& definition() const { return definition_; }
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(definition_.tasks.size()); }
+  const Task& task(TaskNo no) const { return definition_.tasks[no.value]; }
+  std::optional<TaskNo> Find(std::string_view id) const;
+  std::span<const TaskNo> upstreams(TaskNo no) const;
+  std::span<const TaskNo> downstreams(TaskNo no) const;
+  /// Tasks of `role`: a contiguous range of numbers [first, second).
+  std::pair<TaskNo, TaskNo> range(TaskRole role) const;
+
+ private:
+  Workflow() = default;
+
+  WorkflowDefinition definition_;
+  std::string canonical_json_;
+  std::string version_;
+  std::vector<std::uint32_t> up_offset_, down_offset_;
+  std::vector<TaskNo> up_, down_;
+  std::vector<std::uint32_t> by_id_;  // task numbers sorted by id
+  std::uint32_t main_end_ = 0, on_cancel_end_ = 0;
+};
+
+/// The fixed shard of a workflow: `hash(tenant, package, workflow) % 64`.
+Shard ShardOf(const Namespace& name);
+
+/// "all_success" and so on, both ways; an unknown name is nullopt.
+std::string_view TriggerRuleName(TriggerRule rule);
+std::optional<TriggerRule> TriggerRuleFromName(std::string_view name);
+
+}  // namespace headworks::model

@@ -1,0 +1,243 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headworks/base/ids.h"
+#include "headworks/base/result.h"
+#include "headworks/base/time.h"
+#include "headworks/model/run.h"
+#include "headworks/model/step.h"
+
+/// The seams to durable state.  Payloads (inputs, outputs, workflow JSON) are opaque text here;
+/// they were validated once at the border.
+namespace headworks::store {
+
+/// One shard's guard row: fence, idempotence and lease renewal in one.
+struct Guard {
+  Shard shard;
+  Term term;
+  RoundNo round;  // of the last committed round
+  bool operator==(const Guard&) const = default;
+};
+
+/// A message of another process (or thread) to the owner of a shard.
+struct InboxRow {
+  std::int64_t id = 0;  // assigned by the store, rising
+  TenantId tenant;
+  Shard shard;
+  /// "start", "cancel", "pause", "resume", "rerun", "mark", "unstick", "delete".
+  std::string kind;
+  /// The same key is stored once, ever: a repeated append changes nothing (I8).
+  std::string dedupe_key;
+  RunNo run;  // 0 = none (start)
+  std::string payload;
+  Instant appended_at{};
+};
+
+/// What became of an inbox row; kept so that whoever appended it can ask.
+struct Answer {
+  std::string dedupe_key;
+  std::optional<Error> error;  // none = done
+  RunNo run;
+  RunId run_id;
+};
+
+/// All that one round changes about one run.
+struct RunWrite {
+  model::RunHeader header;
+  /// Set on the row's first write only; the run's input as JSON text.
+  std::optional<std::string> insert_input;
+  struct TaskWrite {
+    model::StoredTask row;
+    /// Who holds the live attempt; empty when there is none.
+    std::string executor;
+    std::string holder;
+    /// Unset = keep what is stored; empty = clear it.
+    std::optional<std::string> output;
+  };
+  std::vector<TaskWrite> tasks;
+  std::vector<model::AttemptRecord> attempts;
+  std::vector<model::RunEventRecord> events;
+};
+
+/// One transaction of the engine, rows sorted by key.
+struct Round {
+  /// For each shard touched: the term held and the number of THIS round (stored round + 1).
+  std::vector<Guard> guards;
+  Duration lease_ttl{};
+  std::vector<RunWrite> runs;
+  std::vector<RunNo> deleted_runs;     // with all that belongs to them; terminal ones only
+  std::vector<std::int64_t> consumed;  // inbox rows
+  std::vector<Answer> answers;
+  Instant now{};
+};
+
+/// A run as it is stored, for the engine.
+struct RunImage {
+  model::RunHeader header;
+  std::vector<model::StoredTask> tasks;
+  /// Live attempts' holders, by position in `tasks`; empty = none.
+  std::vector<std::string> holders;
+};
+
+/// Durable state of runs and tasks, as its only writer sees it: everything else holds copies.
+///
+/// Atomicity.  Each call is one transaction: after a crash all of it is visible or none (I1).
+/// Fencing.  A round whose term or number is not current changes nothing and returns kLeaseLost
+///   (I3), so a slow owner cannot overwrite its successor.
+/// Time.  Lease calls take durations and use the store's clock; all others take `now` (I10).
+/// Threads.  All methods may be called concurrently.
+/// Errors.  kUnavailable: the call may have happened; read the guard, then repeat the same bytes
+///   or adopt the result.  kAtCapacity: disk full, nothing happened.  kCorrupt: stop writing.
+class RunStore {
+ public:
+  virtual ~RunStore() = default;
+
+  /// Takes all `shards` whose lease is free, ended, or already `owner`'s; terms rise by one.
+  /// kConflict if somebody else holds one of them (message names the owner).
+  virtual Result<std::vector<Guard>> Acquire(std::span<const Shard> shards, std::string_view owner,
+                                             Duration ttl) = 0;
+  /// Ends the leases that are still held under these terms; others are left alone.
+  virtual Status Release(std::span<const Guard> guards) = 0;
+  /// The guard as stored, waiting for a commit that is still under way.
+  virtual Result<Guard> ReadGuard(Shard shard) = 0;
+  /// Commits a round, or nothing.
+  virtual Status Commit(const Round& round) = 0;
+  /// Extends the leases by `ttl` without a round; kLeaseLost if one is not held.
+  virtual Status Renew(std::span<const Guard> guards, Duration ttl) = 0;
+
+  /// kNotFound if there is none.
+  virtual Result<RunImage> LoadRun(RunNo run) = 0;
+  /// Unfinished, not stuck runs of `shards` to look at: pending, or running with `wake_at` at or
+  /// before `until`, or with live attempts or ready tasks (`wake_at` is then the past).  Ordered
+  /// by priority (high first), then run number; after `after` in that order, at most `limit`.
+  struct DueRun {
+    RunNo run;
+    model::RunState state;
+    int priority;
+    Instant wake_at;
+    std::uint32_t rows;  // task states it will need in memory: size of its workflow
+  };
+  virtual Result<std::vector<DueRun>> ListDue(std::span<const Shard> shards, Instant until,
+                                              std::optional<DueRun> after, std::size_t limit) = 0;
+  /// The run that was started under this key, if any.
+  virtual Result<std::optional<model::RunHeader>> FindStartKey(const TenantId& tenant,
+                                                               const model::Namespace& name,
+                                                               std::string_view start_key) = 0;
+  /// Reserves `count` run numbers, rising over the store's whole life; returns the first.
+  virtual Result<RunNo> ReserveRunNos(std::int64_t count) = 0;
+  /// Inbox rows of `shards` with an id above `after`, in order of id.
+  virtual Result<std::vector<InboxRow>> ReadInbox(std::span<const Shard> shards, std::int64_t after,
+                                                  std::size_t limit) = 0;
+};
+
+/// What any process may do: leave a message for the owner.
+class Inbox {
+ public:
+  static constexpr std::size_t kMaxStarts = 100'000;
+
+  virtual ~Inbox() = default;
+  /// Stored durably when it returns.  A known dedupe key is a success that changes nothing.
+  /// kAtCapacity when kMaxStarts starts wait; cancels and the like are never refused.
+  virtual Status Append(std::span<const InboxRow> rows) = 0;
+  /// What became of a message; nullopt = not yet consumed.  Kept for a day.
+  virtual Result<std::optional<Answer>> GetAnswer(std::string_view dedupe_key) = 0;
+  /// A number that changes whenever anything was committed by anyone: cheap to poll.
+  virtual Result<std::int64_t> DataVersion() = 0;
+};
+
+/// A run as people see it.
+struct RunRecord {
+  model::RunHeader header;
+  std::string workflow_name() const { return header.name.workflow; }
+};
+
+struct TaskRecord {
+  model::StoredTask row;
+  std::string executor;
+  std::string holder;
+  bool has_output = false;
+};
+
+/// Reading, for every surface, in any process.  Every call is confined to one tenant (I13).
+///
+/// Threads.  All methods may be called concurrently, and never wait for the writer.
+class RunQuery {
+ public:
+  virtual ~RunQuery() = default;
+
+  /// By full id, by unambiguous prefix (4 characters or more), by run number as digits, or
+  /// "@last".  kNotFound, kConflict (several; the message lists them).
+  virtual Result<RunRecord> GetRun(const TenantId& tenant, std::string_view reference) = 0;
+  struct RunFilter {
+    std::optional<std::string> workflow;
+    std::vector<model::RunState> states;  // empty = all
+    bool stuck_only = false;
+    std::optional<RunNo> before;  // exclusive, for paging
+    std::size_t limit = 50;
+  };
+  /// Newest first.
+  virtual Result<std::vector<RunRecord>> ListRuns(const TenantId& tenant,
+                                                  const RunFilter& filter) = 0;
+  /// Rows only: tasks that have none are waiting or ready.  In order of task number, above
+  /// `after`.
+  virtual Result<std::vector<TaskRecord>> ListTasks(const TenantId& tenant, RunNo run,
+                                                    std::optional<TaskNo> after,
+                                                    std::size_t limit) = 0;
+  /// In order of epoch; of one task, or of all.
+  virtual Result<std::vector<model::AttemptRecord>> ListAttempts(const TenantId& tenant, RunNo run,
+                                                                 std::optional<TaskNo> task,
+                                                                 std::size_t limit) = 0;
+  virtual Result<std::vector<model::RunEventRecord>> ListEvents(const TenantId& tenant,
+                                                                RunNo run) = 0;
+  /// Outputs of these tasks, "" where there is none, in the order asked.
+  virtual Result<std::vector<std::string>> ReadOutputs(const TenantId& tenant, RunNo run,
+                                                       std::span<const TaskNo> tasks) = 0;
+  virtual Result<std::string> ReadInput(const TenantId& tenant, RunNo run) = 0;
+};
+
+/// A registered workflow: a name that points at a version.
+struct WorkflowRecord {
+  model::Namespace name;
+  std::string version;
+  std::string source;  // file it came from, empty = embedded
+  bool enabled = true;
+  Instant registered_at{};
+};
+
+/// Versions are immutable and kept as long as a run needs them; names move.
+class WorkflowStore {
+ public:
+  virtual ~WorkflowStore() = default;
+
+  /// Keeps the version; a known one is a success that changes nothing.
+  virtual Status PutVersion(const TenantId& tenant, std::string_view version,
+                            std::string_view canonical_json, Instant now) = 0;
+  /// Canonical JSON; kNotFound.
+  virtual Result<std::string> GetVersion(const TenantId& tenant, std::string_view version) = 0;
+  /// Points `record.name` at `record.version`, which must be known (kNotFound).
+  virtual Status Register(const WorkflowRecord& record) = 0;
+  virtual Result<WorkflowRecord> Get(const model::Namespace& name) = 0;
+  virtual Result<std::vector<WorkflowRecord>> List(const TenantId& tenant) = 0;
+  /// Forgets the name; versions stay.  kNotFound.
+  virtual Status Remove(const model::Namespace& name) = 0;
+  virtual Status SetEnabled(const model::Namespace& name, bool enabled) = 0;
+};
+
+/// One open database.  The parts live as long as it does.
+class Database {
+ public:
+  virtual ~Database() = default;
+  virtual RunStore& runs() = 0;
+  virtual Inbox& inbox() = 0;
+  virtual RunQuery& query() = 0;
+  virtual WorkflowStore& workflows() = 0;
+};
+
+}  // namespace headworks::store
