@@ -1,0 +1,198 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headworks/author/task_registry.h"
+#include "headworks/base/log.h"
+#include "headworks/base/result.h"
+#include "headworks/base/time.h"
+#include "headworks/control/control.h"
+#include "headworks/log_store/log_store.h"
+#include "headworks/model/run.h"
+#include "headworks/model/workflow.h"
+#include "headworks/store/run_store.h"
+
+/// Headworks inside your program.
+namespace headworks {
+
+/// What happened to a run or task, told after it was committed.
+struct RunEvent {
+  RunNo run;
+  RunId run_id;
+  /// Unset = the run itself.
+  std::optional<TaskNo> task;
+  std::string task_id;
+  model::RunState run_state = model::RunState::kRunning;
+  model::TaskState task_state = model::TaskState::kWaiting;
+  model::Reason reason = model::Reason::kNone;
+};
+
+/// Every setting of an embedded engine, with its default.
+struct RunnerOptions {
+  /// Where the state lives: "sqlite:PATH", or "memory:" (nothing survives; for tests).
+  /// Empty = DefaultDatabaseUrl().
+  std::string database_url;
+  /// Whose runs this runner starts and sees.
+  std::string tenant = "public";
+
+  /// Commands (`run`, `exec`) that run at once.  0 = twice the number of processors.
+  std::uint32_t max_concurrent_tasks = 0;
+  /// Threads for C++ functions.  0 = the number of processors.
+  std::uint32_t inline_threads = 0;
+  /// Functions handed out ahead of the threads, so that one commit can serve many.
+  std::uint32_t inline_queue_depth = 1'024;
+  /// For tasks that set no `timeout` of their own.  0 = none.
+  Duration task_timeout{0};
+
+  /// Continue unfinished runs when opening.  If false they stay as they are until the next Open.
+  bool enable_recovery = true;
+  /// If false, commands (cancel, rerun, ...) are applied, but no task is started.
+  bool start_tasks = true;
+
+  /// How long Shutdown waits for live attempts before it stops them (they run again later and
+  /// lose no try).
+  Duration drain_timeout = std::chrono::seconds(15);
+  /// A shard's lease; renewed by every round, and at a third of it when idle.
+  Duration lease_ttl = std::chrono::seconds(10);
+  /// How often the inbox of other processes is looked at.
+  Duration inbox_poll = std::chrono::milliseconds(20);
+
+  /// Bounds of what is held in memory.
+  std::uint32_t max_runs_in_memory = 20'000;
+  std::uint32_t max_task_states_in_memory = 1'000'000;
+  /// Log bytes kept per attempt.
+  std::uint64_t max_log_bytes = std::uint64_t{64} << 20;
+
+  /// The `headworks-supervisor` program.  Empty = beside this executable, or as installed.
+  std::string supervisor_path;
+  /// Folder for scratch files of runs.  Empty = beside the database.
+  std::string scratch_dir;
+
+  /// Tasks for `function:`.  nullptr = the process-wide registry (HEADWORKS_TASK).
+  author::TaskRegistry* registry = nullptr;
+  /// nullptr = warnings and errors on standard error.
+  Logger* logger = nullptr;
+  /// Called on one thread of the runner's, in order of commits; must not block.
+  std::function<void(const RunEvent&)> on_event;
+};
+
+/// "sqlite:" + $HEADWORKS_STORE, or else $XDG_STATE_HOME/headworks/headworks.db, or else
+/// ~/.local/state/headworks/headworks.db.
+std::string DefaultDatabaseUrl();
+
+/// How a run ended.
+struct RunResult {
+  RunNo run;
+  RunId run_id;
+  model::RunState state = model::RunState::kSucceeded;
+  model::Reason reason = model::Reason::kNone;
+  /// The first tasks that decided a failure: id and error.
+  std::vector<std::pair<std::string, std::string>> failures;
+};
+
+struct StartOptions {
+  /// JSON object for the tasks' `input`; empty = {}.
+  std::string input;
+  /// JSON object of parameters; empty = all defaults.
+  std::string params;
+  /// Same key, same run (I8).
+  std::string start_key;
+  int priority = 0;
+  std::string actor = "embedded";
+};
+
+class Runner;
+
+/// A run, by number.  Cheap to copy; must not outlive its Runner.
+class RunHandle {
+ public:
+  RunNo run() const { return run_; }
+  const RunId& run_id() const { return run_id_; }
+
+  /// Until the run ended, or kUnavailable after `timeout` (the run goes on).
+  Result<RunResult> Wait(Duration timeout = std::chrono::hours(24 * 365)) const;
+  Result<model::RunHeader> Status() const;
+  /// The output of a task as JSON text; empty = none (yet).
+  Result<std::string> Output(std::string_view task_id) const;
+  /// These return once the consequence is committed.  kConflict: the state forbids it.
+  headworks::Status Cancel() const;
+  headworks::Status Pause() const;
+  headworks::Status Resume() const;
+  headworks::Status RerunFailed() const;
+  headworks::Status RerunFrom(std::string_view task_id) const;
+  headworks::Status RerunAll() const;
+
+ private:
+  friend class Runner;
+  RunHandle(Runner& runner, RunNo run, RunId id)
+      : runner_(&runner), run_(run), run_id_(std::move(id)) {}
+
+  Runner* runner_;
+  RunNo run_;
+  RunId run_id_;
+};
+
+/// One background service of a runner.
+struct ServiceHealth {
+  std::string name;
+  bool healthy = true;
+  std::string detail;
+};
+
+/// The embedded engine and everything that it needs, assembled by URL and options.
+///
+/// Life.  Open (or Attach), use, Shutdown, destroy; the destructor shuts down.  Services start in
+///   the order store, logs, executors, engine, and stop in reverse.
+/// Threads.  All methods may be called concurrently.
+/// Errors.  Open: kConflict if another process is the engine of this database (its message names
+///   it; use Attach), kCorrupt, kUnavailable, kInvalidArgument.
+class Runner {
+ public:
+  static Result<std::unique_ptr<Runner>> Open(RunnerOptions options);
+  /// Without an engine of its own: starts and commands go to the owner through the inbox, and wait
+  /// there if there is none.
+  static Result<std::unique_ptr<Runner>> Attach(RunnerOptions options);
+  ~Runner();
+
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+
+  /// Makes a workflow known under its name; the newest version counts for later starts (I2).
+  Status Register(std::shared_ptr<const model::Workflow> workflow, std::string_view source = "");
+  /// Starts the registered (or HEADWORKS_WORKFLOW) workflow `name`: "workflow", or
+  /// "package::workflow".  Durable when it returns.
+  Result<RunHandle> Start(std::string_view name, const StartOptions& options = {});
+  /// Start and Wait.
+  Result<RunResult> Execute(std::string_view name, const StartOptions& options = {});
+  /// By id, unambiguous prefix, number or "@last".
+  Result<RunHandle> Find(std::string_view reference);
+
+  /// True if this process runs the tasks (Open), false after Attach.
+  bool is_engine() const;
+  const RunnerOptions& options() const;
+  control::Control& control();
+  store::RunQuery& query();
+  store::WorkflowStore& workflows();
+  store::Inbox& inbox();
+  log_store::LogStore& logs();
+
+  std::vector<ServiceHealth> Health() const;
+  /// Starts nothing new and waits until no attempt is live, at most `timeout`.
+  Status Drain(Duration timeout);
+  /// Drain for `drain_timeout`, stop what is left, give the leases back.  Idempotent.
+  Status Shutdown();
+
+ private:
+  friend class RunHandle;
+  struct Parts;
+  explicit Runner(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace headworks
