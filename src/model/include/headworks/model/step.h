@@ -45,8 +45,11 @@ struct OfferAnswered {
   Disposition disposition;
   std::string cause;
 };
-/// A timer that `Changes::timers` asked for is due; stale ones change nothing.
+/// A timer that `Changes::timers` asked for is due; stale ones change nothing.  Due is what is not
+/// after `when`, whatever `now` says: timers run on the monotonic clock, so a wall clock that jumps
+/// neither fires nor loses one.
 struct TimerDue {
+  Instant when;
   std::optional<TaskNo> task;  // none = the run's own (timeout, finally_timeout, cancel_timeout)
 };
 struct CancelRun {
