@@ -5,7 +5,7 @@ find_package(Threads REQUIRED)
 add_library(headworks_flags INTERFACE)
 target_compile_options(headworks_flags INTERFACE
   -Wall -Wextra -Wpedantic -Werror -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
-  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety;-Wextra-semi;-Wimplicit-fallthrough>
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety;-Wextra-semi;-Wimplicit-fallthrough;-Wno-missing-designated-field-initializers>
   -fno-omit-frame-pointer -ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
 target_link_libraries(headworks_flags INTERFACE Threads::Threads)
 if(HEADWORKS_SANITIZE)

@@ -9,7 +9,7 @@ namespace headworks::dispatch {
 DefaultDispatcher::DefaultDispatcher(Routes routes) : routes_(std::move(routes)) {}
 
 Status DefaultDispatcher::RegisterExecutor(std::string key, executor::Executor& executor) {
-  if (std::ranges::contains(registry_, key, &Lane::key))
+  if (std::ranges::find(registry_, key, &Lane::key) != registry_.end())
     return Error{Code::kConflict, fmt::format("an executor '{}' is registered already", key)};
   registry_.push_back({std::move(key), &executor});
   return {};

@@ -1,0 +1,174 @@
+#include "headworks/engine/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace headworks::engine {
+
+Engine::Engine(EngineOptions options, store::Database& database, dispatcher::Dispatcher& dispatcher,
+               Clock& clock, Random& random, Logger& logger, Observer* observer)
+    : options_(std::move(options)),
+      database_(database),
+      dispatcher_(dispatcher),
+      clock_(clock),
+      random_(random),
+      logger_(logger),
+      observer_(observer),
+      start_tasks_(options_.start_tasks) {}
+
+Engine::~Engine() = default;
+
+Status Engine::Open() {
+  for (int shard = 0; shard < kShardCount; ++shard) shards_.emplace_back(shard);
+  HEADWORKS_ASSIGN(guards_, database_.runs().Acquire(shards_, options_.owner, options_.lease_ttl));
+  std::ranges::sort(guards_, {}, &store::Guard::shard);
+  lanes_.resize(dispatcher_.lanes());
+  due_in_store_ = options_.recover;
+  const Duration mono = clock_.Monotonic();
+  lease_due_ = mono + options_.lease_ttl / 3;
+  next_scan_ = mono + std::chrono::minutes(5);
+  next_inbox_ = mono;
+  open_ = true;
+  return {};
+}
+
+Duration Engine::Tick() {
+  if (!open_ || lost_) return Duration::max();
+  if (pending_) {
+    if (clock_.Monotonic() < pending_->retry_at) return pending_->retry_at;
+    if (!TryCommit()) return lost_ ? Duration::max() : pending_->retry_at;
+  }
+  if (!isolated_.empty()) {
+    auto works = std::move(isolated_.front());
+    isolated_.pop_front();
+    RunRound(std::move(works), false);
+  } else {
+    Gather();
+    RunRound({}, true);
+    InspectRecovered();
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane) OfferAgain(lane);
+  }
+  if (!lost_ && !pending_) KeepLease();
+  Publish();
+  return lost_ ? Duration::max() : pending_ ? pending_->retry_at : NextDue();
+}
+
+void Engine::WaitForMail(Duration until) {
+  std::unique_lock lock(mutex_);
+  const Duration now = clock_.Monotonic();
+  if (until > now)
+    mail_arrived_.wait_for(lock, std::min<Duration>(until - now, std::chrono::hours(1)),
+                           [this] { return woken_ || !mail_.empty(); });
+  woken_ = false;
+}
+
+void Engine::Wake() {
+  const std::scoped_lock lock(mutex_);
+  woken_ = true;
+  mail_arrived_.notify_one();
+}
+
+Status Engine::Close() {
+  if (!std::exchange(open_, false)) return {};
+  // Whoever still waits for an answer gets one; what is in the inbox stays there.
+  std::vector<Mail> mail;
+  {
+    const std::scoped_lock lock(mutex_);
+    mail.swap(mail_);
+  }
+  std::vector<Work> works;
+  for (auto* queue : {&cancels_, &backlog_})
+    for (auto& work : *queue) works.push_back(std::move(work));
+  if (pending_) std::ranges::move(pending_->works, std::back_inserter(works));
+  for (auto& batch : isolated_) std::ranges::move(batch, std::back_inserter(works));
+  for (auto& item : mail)
+    if (auto* work = std::get_if<Work>(&item)) works.push_back(std::move(*work));
+  const Error closed{Code::kUnavailable, "the engine is shutting down"};
+  for (auto& work : works) {
+    if (auto* start = std::get_if<StartWork>(&work.what)) start->result = closed;
+    if (auto* command = std::get_if<CommandWork>(&work.what)) command->result = closed;
+  }
+  Answer(works);
+  if (lost_) return {};
+  return database_.runs().Release(guards_);
+}
+
+void Engine::Start(control::StartRequest request, StartCallback done) {
+  Error refused{Code::kAtCapacity, ""};
+  {
+    const std::scoped_lock lock(mutex_);
+    if (waiting_starts_ < options_.max_waiting_starts) {
+      ++waiting_starts_;
+      refused.message.clear();
+    } else {
+      refused.message =
+          fmt::format("{} starts are waiting already; try again later", waiting_starts_);
+    }
+  }
+  if (!refused.message.empty()) return done(refused);
+  Post(Work{.run = RunNo(0), .what = StartWork{std::move(request), std::move(done), {}}});
+}
+
+void Engine::Execute(control::Command command, CommandCallback done) {
+  const RunNo run = command.run;
+  Post(Work{.run = run, .what = CommandWork{std::move(command), std::move(done), {}}});
+}
+
+void Engine::StopQueueing() {
+  const std::scoped_lock lock(mutex_);
+  queueing_stopped_ = true;
+  woken_ = true;
+  mail_arrived_.notify_one();
+}
+
+EngineStats Engine::stats() const {
+  const std::scoped_lock lock(mutex_);
+  return published_;
+}
+
+void Engine::Publish() {
+  stats_.runs_in_memory = slots_.size();
+  stats_.task_states_in_memory = task_states_;
+  stats_.live_attempts = 0;
+  for (const Lane& lane : lanes_) stats_.live_attempts += lane.live;
+  stats_.runs_stuck = stuck_works_.size() + unloadable_.size();
+  stats_.lost = lost_;
+  if (!pending_) stats_.trouble.clear();
+  const std::scoped_lock lock(mutex_);
+  published_ = stats_;
+}
+
+void Engine::Started(const model::AttemptKey& key) { Post(StartedNote{key, clock_.Monotonic()}); }
+
+void Engine::Ended(const model::AttemptKey& key, model::Outcome outcome) {
+  Post(Work{.run = key.run,
+            .what = model::Event(model::AttemptEnded{key.task, key.epoch, std::move(outcome)})});
+}
+
+void Engine::CapacityChanged() { Wake(); }
+
+struct EngineLoop::Thread {
+  std::jthread jthread;
+};
+
+EngineLoop::EngineLoop(Engine& engine) : engine_(engine) {}
+
+EngineLoop::~EngineLoop() { Stop(); }
+
+void EngineLoop::Start() {
+  thread_ = std::make_unique<Thread>();
+  thread_->jthread = std::jthread([this](const std::stop_token& stop) {
+    while (!stop.stop_requested()) engine_.WaitForMail(engine_.Tick());
+  });
+}
+
+void EngineLoop::Stop() {
+  if (!thread_) return;
+  thread_->jthread.request_stop();
+  engine_.Wake();
+  thread_.reset();
+}
+
+}  // namespace headworks::engine

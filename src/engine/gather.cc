@@ -1,0 +1,197 @@
+// Gather: what happened since the last round, in the order in which it is to be applied.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "headworks/engine/engine.h"
+
+namespace headworks::engine {
+namespace {
+
+constexpr std::size_t kInboxBatch = 1'000;
+constexpr std::size_t kAdmitBatch = 256;
+constexpr Duration kScanInterval = std::chrono::minutes(5);
+
+}  // namespace
+
+void Engine::Post(Mail mail) {
+  const std::scoped_lock lock(mutex_);
+  mail_.push_back(std::move(mail));
+  if (mail_.size() == 1) mail_arrived_.notify_one();
+}
+
+void Engine::Gather() {
+  std::vector<Mail> mail;
+  {
+    const std::scoped_lock lock(mutex_);
+    mail.swap(mail_);
+    if (queueing_stopped_) start_tasks_ = false;
+  }
+  for (auto& item : mail) {
+    if (auto* work = std::get_if<Work>(&item))
+      Enqueue(std::move(*work));
+    else
+      started_.push_back(std::move(std::get<StartedNote>(item)));
+  }
+  GatherInbox();
+  GatherTimers();
+  GatherStarted();
+  Admit();
+}
+
+void Engine::GatherInbox() {
+  const Duration mono = clock_.Monotonic();
+  if (mono < next_inbox_ || backlog_.size() > kInboxBatch) return;
+  next_inbox_ = mono + options_.inbox_poll;
+  const auto version = database_.inbox().DataVersion();
+  if (version && *version == data_version_) return;
+  const auto rows = database_.runs().ReadInbox(shards_, inbox_seen_, kInboxBatch);
+  if (!rows) {
+    logger_.Warning("inbox cannot be read", {{"error", rows.error().message}});
+    return;
+  }
+  if (version && rows->size() < kInboxBatch) data_version_ = *version;
+  for (const auto& row : *rows) {
+    inbox_seen_ = row.id;
+    Enqueue(DecodeInbox(row));
+  }
+}
+
+Engine::Work Engine::DecodeInbox(const store::InboxRow& row) {
+  Work work{.run = row.run, .inbox_id = row.id, .dedupe_key = row.dedupe_key};
+  if (row.kind == "start") {
+    StartWork start;
+    if (auto request = control::DecodeStart(row.payload))
+      start.request = std::move(*request);
+    else
+      start.result = Error(request.error());
+    work.what = std::move(start);
+  } else {
+    CommandWork command;
+    if (auto decoded = control::DecodeCommand(row.payload))
+      command.command = std::move(*decoded);
+    else
+      command.result = Error(decoded.error());
+    work.run = command.command.run;
+    work.what = std::move(command);
+  }
+  return work;
+}
+
+void Engine::GatherTimers() {
+  const Duration mono = clock_.Monotonic();
+  while (!timers_.empty() && timers_.top().due <= mono) {
+    const Timer timer = timers_.top();
+    timers_.pop();
+    const LiveRef& ref = timer.ref;
+    switch (timer.kind) {
+      case Timer::Kind::kRun:
+      case Timer::Kind::kTask: {
+        model::TimerDue due{.when = timer.when, .task = std::nullopt};
+        if (timer.kind == Timer::Kind::kTask) due.task = ref.task;
+        backlog_.push_back(Work{.run = ref.run, .what = model::Event(due)});
+        break;
+      }
+      case Timer::Kind::kWake:
+        // Loading the run derives what is due.
+        backlog_.push_back(Work{.run = ref.run, .what = model::Event(model::ContinueRun{})});
+        break;
+      case Timer::Kind::kReoffer:
+        if (const auto slot = slots_.find(ref.run);
+            slot != slots_.end() && soft_failures_.contains(ref))
+          Offer(MakeAttempt(*slot->second, ref.task, ref.epoch));
+        break;
+      case Timer::Kind::kInspect:
+        if (const auto slot = slots_.find(ref.run); slot != slots_.end())
+          to_inspect_.push_back(MakeAttempt(*slot->second, ref.task, ref.epoch));
+        break;
+    }
+  }
+}
+
+void Engine::GatherStarted() {
+  const Duration mono = clock_.Monotonic();
+  while (!started_.empty() && started_.front().at + options_.started_delay <= mono) {
+    const model::AttemptKey key = std::move(started_.front().key);
+    started_.pop_front();
+    const auto slot = slots_.find(key.run);
+    if (slot == slots_.end()) continue;
+    const model::TaskRun& task = slot->second->run.tasks[key.task.value];
+    if (task.state == model::TaskState::kQueued && task.epoch == key.epoch)
+      backlog_.push_back(
+          Work{.run = key.run, .what = model::Event(model::AttemptStarted{key.task, key.epoch})});
+  }
+}
+
+bool Engine::HasRoom(std::uint32_t tasks) const {
+  return slots_.empty() ||
+         (slots_.size() < options_.max_runs && task_states_ + tasks <= options_.max_task_states);
+}
+
+void Engine::Admit() {
+  const Duration mono = clock_.Monotonic();
+  if (mono >= next_scan_) {
+    next_scan_ = mono + kScanInterval;
+    if (options_.recover) due_in_store_ = true;
+  }
+  if (!due_in_store_ || backlog_.size() > kAdmitBatch || !HasRoom(1)) return;
+  const auto due = database_.runs().ListDue(shards_, clock_.Now(), due_after_, kAdmitBatch);
+  if (!due) {
+    logger_.Warning("due runs cannot be listed", {{"error", due.error().message}});
+    next_scan_ = mono + std::chrono::seconds(1);
+    due_in_store_ = false;
+    return;
+  }
+  bool full = false;
+  for (const auto& run : *due) {
+    if (!HasRoom(run.rows)) {
+      full = true;
+      break;
+    }
+    due_after_ = run;
+    if (slots_.contains(run.run)) continue;
+    // A run that is paused before its start, or that only recovers, is loaded all the same: its
+    // commands, timers and live attempts are to be followed.
+    model::Event event = model::ContinueRun{};
+    if (run.state == model::RunState::kPending) {
+      if (!start_tasks_) continue;
+      event = model::StartRun{};
+    }
+    const auto loaded = Load(run.run);
+    if (!loaded || std::exchange((*loaded)->continuing, true)) continue;
+    backlog_.push_back(Work{.run = run.run, .what = std::move(event)});
+  }
+  if (!full && due->size() < kAdmitBatch) {
+    due_in_store_ = std::exchange(due_again_, false);
+    due_after_.reset();
+  }
+}
+
+void Engine::Enqueue(Work work) {
+  const auto* command = std::get_if<CommandWork>(&work.what);
+  const bool cancel = command && command->command.kind == control::CommandKind::kCancel;
+  (cancel ? cancels_ : backlog_).push_back(std::move(work));
+}
+
+Duration Engine::NextDue() const {
+  if (!cancels_.empty() || !backlog_.empty() || !isolated_.empty() || !to_inspect_.empty())
+    return Duration(0);
+  if (due_in_store_ && HasRoom(1)) return Duration(0);
+  Duration next = std::min({next_inbox_, lease_due_, next_scan_});
+  if (!timers_.empty()) next = std::min(next, timers_.top().due);
+  if (!started_.empty()) next = std::min(next, started_.front().at + options_.started_delay);
+  return next;
+}
+
+void Engine::KeepLease() {
+  const Duration mono = clock_.Monotonic();
+  if (mono < lease_due_) return;
+  lease_due_ = mono + options_.lease_ttl / 3;
+  if (auto renewed = database_.runs().Renew(guards_, options_.lease_ttl); !renewed) {
+    if (renewed.error().code == Code::kLeaseLost) return Lose(renewed.error());
+    logger_.Warning("lease cannot be renewed", {{"error", renewed.error().message}});
+  }
+}
+
+}  // namespace headworks::engine

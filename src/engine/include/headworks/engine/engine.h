@@ -1,0 +1,327 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <queue>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <variant>
+#include <vector>
+
+#include "headworks/base/log.h"
+#include "headworks/base/random.h"
+#include "headworks/base/result.h"
+#include "headworks/base/time.h"
+#include "headworks/control/control.h"
+#include "headworks/dispatcher/dispatcher.h"
+#include "headworks/executor/executor.h"
+#include "headworks/model/run.h"
+#include "headworks/model/step.h"
+#include "headworks/store/run_store.h"
+
+/// Owns runs: decides, commits, hands out.
+namespace headworks::engine {
+
+struct EngineOptions {
+  /// Name of this incarnation; holder of the attempts that it hands out.  Unique per start.
+  std::string owner;
+  Duration lease_ttl = std::chrono::seconds(10);
+  Duration inbox_poll = std::chrono::milliseconds(20);
+  /// "Started" is written with the next round, or after this long: a task that ends sooner costs
+  /// no row of its own for it.
+  Duration started_delay = std::chrono::milliseconds(50);
+  /// Load unfinished runs.  If false, only runs that are started or commanded are touched.
+  bool recover = true;
+  /// If false, events and commands are applied, but nothing is queued.
+  bool start_tasks = true;
+  std::uint32_t max_runs = 20'000;
+  std::uint32_t max_task_states = 1'000'000;
+  std::size_t max_round_rows = 2'000;
+  std::size_t max_round_bytes = std::size_t{8} << 20;
+  /// Starts that wait in memory for their round; beyond it Start answers kAtCapacity.
+  std::size_t max_waiting_starts = 100'000;
+};
+
+/// One committed change, for whoever watches.
+struct Change {
+  RunNo run;
+  RunId run_id;
+  std::optional<TaskNo> task;  // none = the run itself
+  std::string task_id;
+  model::RunState run_state = model::RunState::kRunning;
+  model::TaskState task_state = model::TaskState::kWaiting;
+  model::Reason reason = model::Reason::kNone;
+};
+
+/// Told after each commit, on the control thread; must not block.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void Committed(std::span<const Change> changes) = 0;
+};
+
+/// Figures since the start, for health, benches and tests.
+struct EngineStats {
+  std::uint64_t rounds = 0;
+  std::uint64_t rows = 0;
+  std::uint64_t runs_started = 0;
+  std::uint64_t runs_finished = 0;
+  std::uint64_t attempts = 0;
+  std::uint64_t superseded = 0;
+  std::uint64_t runs_in_memory = 0;
+  std::uint64_t task_states_in_memory = 0;
+  std::uint64_t live_attempts = 0;
+  std::uint64_t runs_stuck = 0;
+  bool lost = false;    // another engine owns the shards
+  std::string trouble;  // the store refuses rounds: why; empty = none
+};
+
+/// The transactional state machine over all shards that it owns: gather, step, commit, perform.
+///
+/// Life.  Construct, Open, Tick until done (or EngineLoop), Close, destroy.  Ports must outlive it.
+/// Threads.  Open, Tick and Close on one control thread.  Start, Execute, stats, StopQueueing and
+///   the AttemptSink calls from any thread: they only post to the mailbox.
+/// Durability.  A callback is called after the commit of what it reports (I1).
+/// Errors.  A store that fails is retried with the same bytes; a lost lease ends the engine
+///   (`stats().lost`): it then writes nothing more.
+class Engine final : public executor::AttemptSink {
+ public:
+  using StartCallback = std::function<void(Result<control::Started>)>;
+  using CommandCallback = std::function<void(Status)>;
+
+  Engine(EngineOptions options, store::Database& database, dispatcher::Dispatcher& dispatcher,
+         Clock& clock, Random& random, Logger& logger, Observer* observer);
+  ~Engine() override;
+
+  /// Takes the shards.  kConflict names the owner if there is one.
+  Status Open();
+  /// One round (possibly empty).  Returns when to call again at the latest, by the monotonic
+  /// clock; the mailbox may ask for it sooner (`WaitForMail`).
+  Duration Tick();
+  /// Blocks until there is mail, `until` is reached or Wake() was called.
+  void WaitForMail(Duration until);
+  void Wake();
+  /// Gives the leases back.  Call after executors are drained and their verdicts ticked in.
+  Status Close();
+
+  void Start(control::StartRequest request, StartCallback done);
+  void Execute(control::Command command, CommandCallback done);
+  /// From now on nothing is queued; live attempts go on.
+  void StopQueueing();
+  EngineStats stats() const;
+
+  void Started(const model::AttemptKey& key) override;
+  void Ended(const model::AttemptKey& key, model::Outcome outcome) override;
+  void CapacityChanged() override;
+
+ private:
+  struct StartWork {
+    control::StartRequest request;
+    StartCallback done;
+    Result<control::Started> result;
+  };
+  struct CommandWork {
+    control::Command command;
+    CommandCallback done;
+    Status result;
+  };
+  /// One thing to do in a round; kept until the commit is known, so that it can be done again.
+  struct Work {
+    RunNo run;  // 0 for starts
+    std::variant<model::Event, StartWork, CommandWork> what;
+    std::int64_t inbox_id = 0;  // 0 = not from the inbox
+    std::string dedupe_key;
+  };
+  /// A run in memory.
+  struct Slot {
+    model::Run run;
+    model::Changes changes;  // of the round under way
+    std::optional<std::string> insert_input;
+    std::vector<TaskNo> held;  // ready, but `max_parallel` attempts are live
+    bool touched = false;      // has changes in the round under way
+    bool visited = false;      // loaded or looked at in the round under way
+    bool continuing = false;   // ContinueRun is in the backlog
+    bool deleted = false;
+  };
+  struct ReadyTask {
+    int priority;
+    std::uint64_t order;  // smaller = earlier
+    RunNo run;
+    TaskNo task;
+    bool operator<(const ReadyTask& other) const {
+      return priority != other.priority ? priority < other.priority : order > other.order;
+    }
+  };
+  struct LiveRef {
+    RunNo run;
+    TaskNo task;
+    Epoch epoch;
+    auto operator<=>(const LiveRef&) const = default;
+  };
+  struct Lane {
+    std::priority_queue<ReadyTask> ready;
+    std::deque<LiveRef> deferred;  // accepted by nobody yet, same epoch
+    std::uint32_t live = 0;        // attempts not yet settled
+  };
+  struct Timer {
+    Duration due;  // monotonic
+    enum class Kind : std::uint8_t { kRun, kTask, kWake, kReoffer, kInspect } kind;
+    Instant when;
+    LiveRef ref;
+    bool operator>(const Timer& other) const {
+      return due != other.due ? due > other.due : ref > other.ref;
+    }
+  };
+  struct StartedNote {
+    model::AttemptKey key;
+    Duration at;
+  };
+  using Mail = std::variant<Work, StartedNote>;
+
+  /// A round whose bytes are fixed and whose commit is not known yet.
+  struct Pending {
+    store::Round round;
+    std::vector<Work> works;
+    int failures = 0;
+    Duration retry_at{0};
+  };
+
+  // gather.cc
+  void Post(Mail mail);
+  void Gather();
+  void GatherInbox();
+  void GatherTimers();
+  void GatherStarted();
+  Work DecodeInbox(const store::InboxRow& row);
+  void Admit();
+  bool HasRoom(std::uint32_t tasks) const;
+  Duration NextDue() const;
+  void Enqueue(Work work);
+  void KeepLease();
+  void Publish();
+
+  // round.cc
+  /// Does `works` again, or (empty) what is waiting, as far as the bounds allow.
+  void RunRound(std::vector<Work> works, bool grant);
+  bool TryCommit();
+  void Split(std::vector<Work> works, const Error& error);
+  void Apply(Work& work);
+  void ApplyEvent(Work& work, const model::Event& event);
+  void ApplyStart(Work& work, StartWork& start);
+  void ApplyCommand(Work& work, CommandWork& command);
+  Status StepSlot(Slot& slot, const model::Event& event);
+  void GrantCredit(std::vector<Work>& works);
+  store::Round BuildRound(const std::vector<Work>& works);
+  void Rollback();
+  void Park(RunNo run, const std::string& why, std::vector<Work> works);
+  void Unstick(Work& work, CommandWork& command);
+  void Answer(std::vector<Work>& works);
+  void Lose(const Error& error);
+
+  // perform.cc
+  void Perform(const store::Round& round, std::vector<Work>& works);
+  void PerformSlot(Slot& slot, std::vector<executor::Attempt>& settled,
+                   std::vector<executor::Attempt>& offers);
+  void Offer(const executor::Attempt& attempt);
+  void OfferAgain(std::size_t lane);
+  void InspectRecovered();
+  void ApplyInspection(const executor::Attempt& attempt, executor::Inspection answer);
+  void CancelAttempt(Slot& slot, TaskNo task, Epoch epoch);
+  executor::Attempt MakeAttempt(const Slot& slot, TaskNo task, Epoch epoch) const;
+  void Notify(const Slot& slot);
+  void EvictVisited();
+  void Evict(RunNo run);
+
+  // slots.cc
+  /// The run in memory, loaded if need be; kConflict if it is parked as stuck.
+  Result<Slot*> Load(RunNo run);
+  Result<Slot*> Build(store::RunImage image);
+  Slot& Insert(model::Run run);
+  Result<std::shared_ptr<const model::Workflow>> LoadWorkflow(const TenantId& tenant,
+                                                              const std::string& version);
+  void Visit(Slot& slot);
+  void PushReady(Slot& slot, TaskNo task);
+  void PushTimer(const Slot& slot, const model::Changes::Timer& timer);
+  Result<RunNo> NextRunNo();
+  std::string Holder() const { return options_.owner; }
+
+  const EngineOptions options_;
+  store::Database& database_;
+  dispatcher::Dispatcher& dispatcher_;
+  Clock& clock_;
+  Random& random_;
+  Logger& logger_;
+  Observer* const observer_;
+
+  // Mailbox: the only part that other threads touch.
+  mutable std::mutex mutex_;
+  std::condition_variable mail_arrived_;
+  std::vector<Mail> mail_;
+  std::size_t waiting_starts_ = 0;
+  bool woken_ = false;
+  bool queueing_stopped_ = false;
+  EngineStats published_;
+
+  // Control thread only.
+  bool open_ = false;
+  bool start_tasks_ = true;
+  bool lost_ = false;
+  std::vector<store::Guard> guards_;  // by shard number
+  std::vector<Shard> shards_;
+  std::unordered_map<RunNo, std::unique_ptr<Slot>> slots_;
+  std::unordered_map<std::string, std::shared_ptr<const model::Workflow>> workflows_;
+  std::deque<Work> cancels_;  // applied before the backlog
+  std::deque<Work> backlog_;
+  std::deque<std::vector<Work>> isolated_;  // halves of a round that failed for good
+  std::optional<Pending> pending_;
+  std::vector<RunNo> visited_;  // in order of first visit
+  std::size_t round_rows_ = 0;
+  std::size_t round_bytes_ = 0;
+  std::unordered_map<std::string, control::Started> round_start_keys_;
+  std::vector<Lane> lanes_;
+  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  std::deque<StartedNote> started_;
+  std::deque<executor::Attempt> to_inspect_;
+  std::map<LiveRef, int> soft_failures_;  // attempts that no executor has taken: answers so far
+  std::unordered_map<RunNo, std::vector<Work>> stuck_works_;
+  std::unordered_set<RunNo> unloadable_;
+  std::uint64_t ready_order_ = 0;
+  std::uint32_t task_states_ = 0;
+  RunNo next_run_no_{0}, run_no_end_{0};
+  std::int64_t run_no_block_ = 8;
+  Duration next_inbox_{0};
+  std::int64_t inbox_seen_ = 0;
+  std::int64_t data_version_ = -1;
+  Duration lease_due_{0};
+  // Admission: runs in the store that are not in memory.
+  bool due_in_store_ = false;
+  bool due_again_ = false;  // something was added behind the scan
+  Duration next_scan_{0};
+  std::optional<store::RunStore::DueRun> due_after_;
+  EngineStats stats_;
+};
+
+/// Runs Tick on a thread of its own.
+class EngineLoop {
+ public:
+  explicit EngineLoop(Engine& engine);
+  ~EngineLoop();
+  void Start();
+  /// Stops after the round under way; idempotent, legal before Start.
+  void Stop();
+
+ private:
+  Engine& engine_;
+  struct Thread;
+  std::unique_ptr<Thread> thread_;
+};
+
+}  // namespace headworks::engine

@@ -1,0 +1,221 @@
+// Perform: what a committed round justifies.  Every effect is repeatable; what a crash loses is
+// derived again from the state (I1).
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "headworks/engine/engine.h"
+
+namespace headworks::engine {
+namespace {
+
+constexpr Duration kFirstSoftDelay = std::chrono::seconds(1);
+constexpr Duration kLongestSoftDelay = std::chrono::seconds(60);
+constexpr Duration kInspectAgain = std::chrono::seconds(5);
+
+}  // namespace
+
+void Engine::Perform(const store::Round& round, std::vector<Work>& works) {
+  for (const auto& guard : round.guards)
+    guards_[static_cast<std::size_t>(guard.shard.value)].round = guard.round;
+  lease_due_ = clock_.Monotonic() + options_.lease_ttl / 3;
+  ++stats_.rounds;
+  stats_.rows += round_rows_;
+
+  std::vector<executor::Attempt> settled, offers;
+  for (const RunNo run : visited_)
+    if (const auto slot = slots_.find(run); slot != slots_.end() && slot->second->touched)
+      PerformSlot(*slot->second, settled, offers);
+  if (!settled.empty()) dispatcher_.Settled(settled);
+  for (const auto& attempt : offers) Offer(attempt);
+  stats_.attempts += offers.size();
+  Answer(works);
+  EvictVisited();
+}
+
+void Engine::PerformSlot(Slot& slot, std::vector<executor::Attempt>& settled,
+                         std::vector<executor::Attempt>& offers) {
+  model::Changes changes = std::exchange(slot.changes, {});
+  model::MarkCommitted(slot.run, changes);
+  slot.touched = false;
+  slot.insert_input.reset();
+  for (const auto& record : changes.attempts) {
+    settled.push_back(MakeAttempt(slot, record.task, record.epoch));
+    soft_failures_.erase({slot.run.header.run_no, record.task, record.epoch});
+  }
+  for (const auto& offer : changes.offers)
+    if (slot.run.tasks[offer.task.value].epoch == offer.epoch &&
+        model::IsLive(slot.run.tasks[offer.task.value].state))
+      offers.push_back(MakeAttempt(slot, offer.task, offer.epoch));
+  for (const auto& cancel : changes.cancels) CancelAttempt(slot, cancel.task, cancel.epoch);
+  for (const auto& timer : changes.timers) PushTimer(slot, timer);
+  if (!changes.attempts.empty())
+    for (const TaskNo task : std::exchange(slot.held, {})) PushReady(slot, task);
+  if (changes.more && !std::exchange(slot.continuing, true))
+    backlog_.push_back(
+        Work{.run = slot.run.header.run_no, .what = model::Event(model::ContinueRun{})});
+  if (changes.finished) ++stats_.runs_finished;
+  if (observer_) {
+    slot.changes = std::move(changes);
+    Notify(slot);
+    slot.changes = {};
+  }
+}
+
+void Engine::Notify(const Slot& slot) {
+  const model::RunHeader& header = slot.run.header;
+  std::vector<Change> told;
+  for (const TaskNo task : slot.changes.tasks) {
+    const model::TaskRun& state = slot.run.tasks[task.value];
+    told.push_back({header.run_no, header.run_id, task, slot.run.workflow->task(task).id,
+                    header.state, state.state, state.reason});
+  }
+  for (const auto& event : slot.changes.events)
+    if (event.kind != "mark")
+      told.push_back({header.run_no, header.run_id, std::nullopt, "", header.state,
+                      model::TaskState::kWaiting, header.reason});
+  if (!told.empty()) observer_->Committed(told);
+}
+
+executor::Attempt Engine::MakeAttempt(const Slot& slot, TaskNo task, Epoch epoch) const {
+  const model::RunHeader& header = slot.run.header;
+  const model::TaskRun& state = slot.run.tasks[task.value];
+  executor::Attempt attempt;
+  attempt.key = {header.tenant, header.run_no, task, -1, epoch};
+  attempt.run_id = header.run_id;
+  attempt.try_no = state.tries + 1;
+  attempt.generation = state.generation;
+  attempt.priority = header.priority + slot.run.workflow->task(task).priority;
+  attempt.workflow = slot.run.workflow;
+  return attempt;
+}
+
+void Engine::Offer(const executor::Attempt& attempt) {
+  const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
+  const auto slot = slots_.find(ref.run);
+  if (slot == slots_.end()) return;
+  const model::TaskRun& task = slot->second->run.tasks[ref.task.value];
+  if (task.epoch != ref.epoch || !model::IsLive(task.state)) {
+    soft_failures_.erase(ref);
+    return;
+  }
+  const std::size_t lane = dispatcher_.LaneOf(attempt.task());
+  const executor::OfferResult result = dispatcher_.Dispatch(attempt);
+  switch (result.disposition) {
+    case model::Disposition::kDispatched:
+      soft_failures_.erase(ref);
+      return;
+    case model::Disposition::kDeferred:
+      soft_failures_.try_emplace(ref, 0);
+      lanes_[lane].deferred.push_back(ref);
+      return;
+    case model::Disposition::kBackpressure:
+    case model::Disposition::kTransient: {
+      const int failures = soft_failures_[ref]++;
+      const Duration base = result.disposition == model::Disposition::kTransient
+                                ? std::min<Duration>(kFirstSoftDelay * (1 << std::min(failures, 6)),
+                                                     kLongestSoftDelay)
+                                : kFirstSoftDelay;
+      // Half of it jitters, by a hash, so that many do not come back at once.
+      const auto share =
+          static_cast<double>(Mix64(static_cast<std::uint64_t>(ref.run.value * 1'000'003 +
+                                                               ref.epoch.value + failures)) %
+                              1'000) /
+          1'000;
+      const auto delay = std::chrono::duration_cast<Duration>(base * (0.75 + share / 2));
+      timers_.push(Timer{.due = clock_.Monotonic() + delay,
+                         .kind = Timer::Kind::kReoffer,
+                         .when = clock_.Now() + delay,
+                         .ref = ref});
+      return;
+    }
+    case model::Disposition::kRejected:
+    case model::Disposition::kRefused:
+      soft_failures_.erase(ref);
+      backlog_.push_back(Work{.run = ref.run,
+                              .what = model::Event(model::OfferAnswered{
+                                  ref.task, ref.epoch, result.disposition, result.cause})});
+      return;
+  }
+}
+
+void Engine::OfferAgain(std::size_t lane) {
+  std::deque<LiveRef> waiting = std::exchange(lanes_[lane].deferred, {});
+  if (!start_tasks_) {  // no executor will take them: hand them back
+    for (const LiveRef& ref : waiting) {
+      soft_failures_.erase(ref);
+      backlog_.push_back(
+          Work{.run = ref.run,
+               .what = model::Event(model::AttemptEnded{
+                   ref.task, ref.epoch, {.verdict = model::Verdict::kInterrupted}})});
+    }
+    return;
+  }
+  while (!waiting.empty() && dispatcher_.GetCapacity(lane).free() > 0) {
+    const LiveRef ref = waiting.front();
+    waiting.pop_front();
+    if (const auto slot = slots_.find(ref.run); slot != slots_.end())
+      Offer(MakeAttempt(*slot->second, ref.task, ref.epoch));
+  }
+  for (const LiveRef& ref : waiting) lanes_[lane].deferred.push_back(ref);
+}
+
+void Engine::CancelAttempt(Slot& slot, TaskNo task, Epoch epoch) {
+  const LiveRef ref{slot.run.header.run_no, task, epoch};
+  const executor::Attempt attempt = MakeAttempt(slot, task, epoch);
+  if (soft_failures_.erase(ref) == 0) return dispatcher_.Cancel(attempt);
+  // No executor has it: the owner ends an unstarted epoch itself (I5).
+  std::erase(lanes_[dispatcher_.LaneOf(attempt.task())].deferred, ref);
+  backlog_.push_back(Work{
+      .run = ref.run,
+      .what = model::Event(model::AttemptEnded{
+          task,
+          epoch,
+          {.verdict = model::Verdict::kCancelled, .reason = model::Reason::kCancelRequested}})});
+}
+
+void Engine::InspectRecovered() {
+  if (to_inspect_.empty()) return;
+  const std::vector<executor::Attempt> asked(std::make_move_iterator(to_inspect_.begin()),
+                                             std::make_move_iterator(to_inspect_.end()));
+  to_inspect_.clear();
+  auto answers = dispatcher_.Inspect(asked);
+  for (std::size_t i = 0; i < asked.size(); ++i)
+    ApplyInspection(
+        asked[i], answers ? std::move((*answers)[i]) : executor::Unknown{answers.error().message});
+}
+
+void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspection answer) {
+  const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
+  const auto end = [&](model::Outcome outcome) {
+    backlog_.push_back(
+        Work{.run = ref.run,
+             .what = model::Event(model::AttemptEnded{ref.task, ref.epoch, std::move(outcome)})});
+  };
+  if (std::holds_alternative<executor::Absent>(answer)) {
+    const auto slot = slots_.find(ref.run);
+    if (slot == slots_.end()) return;
+    const bool cancelled = slot->second->run.tasks[ref.task.value].cancel_sent;
+    if (start_tasks_ && !cancelled) return Offer(attempt);  // the same epoch again (I4)
+    end({.verdict = cancelled ? model::Verdict::kCancelled : model::Verdict::kInterrupted,
+         .reason = cancelled ? model::Reason::kCancelRequested : model::Reason::kNone});
+  } else if (auto* ended = std::get_if<executor::Ended>(&answer)) {
+    end(std::move(ended->outcome));
+  } else if (std::holds_alternative<executor::Running>(answer)) {
+    backlog_.push_back(
+        Work{.run = ref.run, .what = model::Event(model::AttemptStarted{ref.task, ref.epoch})});
+  } else if (const auto* unknown = std::get_if<executor::Unknown>(&answer)) {
+    logger_.Warning("it is not known what became of an attempt; asking again",
+                    {{"run", std::to_string(ref.run.value)},
+                     {"task", attempt.task().id},
+                     {"epoch", std::to_string(ref.epoch.value)},
+                     {"why", unknown->why}});
+    timers_.push(Timer{.due = clock_.Monotonic() + kInspectAgain,
+                       .kind = Timer::Kind::kInspect,
+                       .when = clock_.Now() + kInspectAgain,
+                       .ref = ref});
+  }
+}
+
+}  // namespace headworks::engine

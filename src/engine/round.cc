@@ -1,0 +1,456 @@
+// A round: step every entity touched, then commit all of it or nothing.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "headworks/engine/engine.h"
+
+namespace headworks::engine {
+namespace {
+
+/// Rows that one step may add even when the round is nearly full, so that it gets on.
+constexpr std::size_t kMinBudget = 64;
+/// Task states that the row of a small run stands for when bytes are counted.
+constexpr std::size_t kRowBytes = 200;
+
+constexpr Duration kFirstRetry = std::chrono::milliseconds(50);
+constexpr Duration kLongestRetry = std::chrono::seconds(1);
+
+std::string StartKey(const control::StartRequest& request) {
+  return request.tenant.value + "\n" + request.name.ToString() + "\n" + request.start_key;
+}
+
+}  // namespace
+
+void Engine::RunRound(std::vector<Work> works, bool grant) {
+  round_rows_ = 0;
+  round_bytes_ = 0;
+  round_start_keys_.clear();
+  for (Work& work : works) Apply(work);
+  if (works.empty())
+    for (auto* queue : {&cancels_, &backlog_})
+      for (std::size_t n = queue->size(); n > 0; --n) {
+        if (round_rows_ >= options_.max_round_rows || round_bytes_ >= options_.max_round_bytes)
+          break;
+        works.push_back(std::move(queue->front()));
+        queue->pop_front();
+        Apply(works.back());
+      }
+  if (grant && start_tasks_) GrantCredit(works);
+  store::Round round = BuildRound(works);
+  if (round.runs.empty() && round.deleted_runs.empty() && round.consumed.empty()) {
+    Answer(works);
+    return EvictVisited();
+  }
+  pending_.emplace(Pending{.round = std::move(round), .works = std::move(works)});
+  TryCommit();
+}
+
+bool Engine::TryCommit() {
+  Status committed = database_.runs().Commit(pending_->round);
+  if (!committed && committed.error().code == Code::kUnavailable) {
+    // It may have happened: the guard row knows.
+    const store::Guard& mine = pending_->round.guards.front();
+    if (const auto stored = database_.runs().ReadGuard(mine.shard)) {
+      if (stored->term != mine.term)
+        committed = Error{Code::kLeaseLost, "another engine took over"};
+      else if (stored->round == mine.round)
+        committed = {};
+    }
+  }
+  if (committed) {
+    Pending done = std::move(*pending_);
+    pending_.reset();
+    Perform(done.round, done.works);
+    return true;
+  }
+  const Error& error = committed.error();
+  if (error.code == Code::kLeaseLost) {
+    Lose(error);
+    return false;
+  }
+  if (error.code == Code::kUnavailable || error.code == Code::kAtCapacity) {
+    // The same bytes again, later; meanwhile events pile up in the mailbox.
+    const int failures = pending_->failures++;
+    if (stats_.trouble != error.message)
+      logger_.Error("the store refuses to commit; will try again", {{"error", error.message}});
+    stats_.trouble = error.message;
+    pending_->retry_at =
+        clock_.Monotonic() +
+        std::min<Duration>(kFirstRetry * (1 << std::min(failures, 10)), kLongestRetry);
+    return false;
+  }
+  Pending failed = std::move(*pending_);
+  pending_.reset();
+  Rollback();
+  Split(std::move(failed.works), error);
+  return true;
+}
+
+void Engine::Lose(const Error& error) {
+  lost_ = true;
+  logger_.Error("this engine no longer owns its runs; it stops", {{"error", error.message}});
+}
+
+void Engine::Split(std::vector<Work> works, const Error& error) {
+  // A start is a run of its own that has no number yet.
+  std::set<std::pair<RunNo, std::size_t>> runs;
+  const auto key = [&](std::size_t i) {
+    return std::pair(works[i].run, works[i].run == RunNo(0) ? i : 0);
+  };
+  for (std::size_t i = 0; i < works.size(); ++i) runs.insert(key(i));
+  if (runs.size() <= 1) {
+    if (works.empty()) return;
+    if (const RunNo run = works.front().run; run != RunNo(0))
+      return Park(run, error.message, std::move(works));
+    std::get<StartWork>(works.front().what).result = error;
+    return Answer(works);
+  }
+  const auto middle = *std::next(runs.begin(), static_cast<std::ptrdiff_t>(runs.size() / 2));
+  std::vector<Work> low, high;
+  for (std::size_t i = 0; i < works.size(); ++i)
+    (key(i) < middle ? low : high).push_back(std::move(works[i]));
+  isolated_.push_front(std::move(high));
+  isolated_.push_front(std::move(low));
+}
+
+void Engine::Rollback() {
+  for (const RunNo run : std::exchange(visited_, {})) Evict(run);
+}
+
+void Engine::Park(RunNo run, const std::string& why, std::vector<Work> works) {
+  logger_.Error("run is parked as stuck", {{"run", std::to_string(run.value)}, {"reason", why}});
+  Evict(run);
+  for (auto& work : works)
+    if (auto* command = std::get_if<CommandWork>(&work.what))
+      command->result = Error{Code::kInternal, "the run is parked as stuck: " + why};
+  Answer(works);
+  // Events wait for `unstick`; inbox rows stay in the inbox, so that a crash keeps them too.
+  auto& held = stuck_works_[run];
+  for (auto& work : works)
+    if (std::holds_alternative<model::Event>(work.what)) held.push_back(std::move(work));
+  auto image = database_.runs().LoadRun(run);
+  if (!image) {
+    logger_.Error("stuck run cannot be read",
+                  {{"run", std::to_string(run.value)}, {"error", image.error().message}});
+    return;
+  }
+  store::RunWrite write{.header = std::move(image->header)};
+  write.header.stuck_reason = why.empty() ? "unknown" : why.substr(0, 4'096);
+  write.header.stuck_since = clock_.Now();
+  write.events.push_back({clock_.Now(), "stuck", "engine", why});
+  store::Guard& guard = guards_[static_cast<std::size_t>(write.header.shard.value)];
+  store::Round round{.guards = {{guard.shard, guard.term, RoundNo(guard.round.value + 1)}},
+                     .lease_ttl = options_.lease_ttl,
+                     .now = clock_.Now()};
+  round.runs.push_back(std::move(write));
+  if (const auto committed = database_.runs().Commit(round)) {
+    ++guard.round.value;
+    ++stats_.rounds;
+  } else if (committed.error().code == Code::kLeaseLost) {
+    Lose(committed.error());
+  } else {
+    logger_.Error("stuck run cannot be marked; it is held in memory only",
+                  {{"run", std::to_string(run.value)}, {"error", committed.error().message}});
+    if (const auto stored = database_.runs().ReadGuard(guard.shard)) guard.round = stored->round;
+  }
+}
+
+void Engine::Apply(Work& work) {
+  if (auto* event = std::get_if<model::Event>(&work.what)) return ApplyEvent(work, *event);
+  if (auto* start = std::get_if<StartWork>(&work.what)) return ApplyStart(work, *start);
+  ApplyCommand(work, std::get<CommandWork>(work.what));
+}
+
+void Engine::ApplyEvent(Work& work, const model::Event& event) {
+  const auto slot = Load(work.run);
+  if (!slot) {
+    if (stuck_works_.contains(work.run))
+      stuck_works_[work.run].push_back(Work{.run = work.run, .what = event});
+    else if (slot.error().code == Code::kUnavailable)
+      backlog_.push_back(Work{.run = work.run, .what = event});
+    return;
+  }
+  Visit(**slot);
+  if (std::holds_alternative<model::ContinueRun>(event) ||
+      std::holds_alternative<model::StartRun>(event))
+    (*slot)->continuing = false;
+  if (const auto stepped = StepSlot(**slot, event); !stepped)
+    logger_.Warning("event refused",
+                    {{"run", std::to_string(work.run.value)}, {"error", stepped.error().message}});
+}
+
+Status Engine::StepSlot(Slot& slot, const model::Event& event) {
+  const std::size_t rows = slot.changes.rows();
+  const std::size_t attempts = slot.changes.attempts.size();
+  const std::size_t offers = slot.changes.offers.size();
+  const std::size_t outputs = slot.changes.outputs.size();
+  const std::size_t left = options_.max_round_rows - std::min(options_.max_round_rows, round_rows_);
+  Status status =
+      model::Step(slot.run, event, clock_.Now(), std::max(left, kMinBudget), slot.changes);
+  for (std::size_t i = attempts; i < slot.changes.attempts.size(); ++i)
+    --lanes_[dispatcher_.LaneOf(slot.run.workflow->task(slot.changes.attempts[i].task))].live;
+  for (std::size_t i = offers; i < slot.changes.offers.size(); ++i)
+    ++lanes_[dispatcher_.LaneOf(slot.run.workflow->task(slot.changes.offers[i].task))].live;
+  for (std::size_t i = outputs; i < slot.changes.outputs.size(); ++i)
+    round_bytes_ += slot.changes.outputs[i].second.size();
+  for (const TaskNo task : slot.changes.ready) PushReady(slot, task);
+  slot.changes.ready.clear();
+  if (std::exchange(slot.changes.superseded, false)) ++stats_.superseded;
+  const std::size_t added = slot.changes.rows() - rows;
+  round_rows_ += added;
+  round_bytes_ += added * kRowBytes;
+  if (slot.changes.rows() > 0) slot.touched = true;
+  return status;
+}
+
+void Engine::ApplyStart(Work& work, StartWork& start) {
+  control::StartRequest& request = start.request;
+  if (!start.result && start.result.error().code != Code::kInternal) return;  // undecodable
+  const auto refuse = [&](const Error& error) { start.result = error; };
+  if (!request.start_key.empty()) {
+    if (const auto known = round_start_keys_.find(StartKey(request));
+        known != round_start_keys_.end()) {
+      start.result = known->second;
+      start.result->existed = true;
+      return;
+    }
+    const auto known =
+        database_.runs().FindStartKey(request.tenant, request.name, request.start_key);
+    if (!known) return refuse(known.error());
+    if (*known) {
+      start.result = control::Started{(*known)->run_no, (*known)->run_id, true};
+      return;
+    }
+  }
+  const auto workflow = LoadWorkflow(request.tenant, request.version);
+  if (!workflow) return refuse(workflow.error());
+  const auto no = NextRunNo();
+  if (!no) return refuse(no.error());
+
+  const Instant now = clock_.Now();
+  model::RunHeader header;
+  header.run_no = *no;
+  header.run_id = RunId(NewUuidV7(now, random_));
+  header.tenant = request.tenant;
+  header.name = request.name;
+  header.version = request.version;
+  header.shard = model::ShardOf(request.name);
+  header.priority = request.priority;
+  header.created_at = now;
+  header.wake_at = Instant{};
+  header.start_key = request.start_key;
+  header.rerun_of = request.rerun_of;
+  header.counts[0] = (*workflow)->size();
+  const bool admit = start_tasks_ && !due_in_store_ && HasRoom((*workflow)->size());
+
+  model::Changes effects;
+  auto run = model::Rebuild(std::move(header), *workflow, {}, now, effects);
+  if (!run) return refuse(run.error());
+  start.result = control::Started{*no, run->header.run_id, false};
+  if (!request.start_key.empty()) round_start_keys_.emplace(StartKey(request), *start.result);
+  work.run = RunNo(0);
+  Slot& slot = Insert(std::move(*run));
+  Visit(slot);
+  slot.insert_input = request.input;
+  slot.changes.header = true;
+  slot.changes.events.push_back({now, "created", request.actor, ""});
+  slot.touched = true;
+  round_rows_ += 2;
+  round_bytes_ += request.input.size() + 2 * kRowBytes;
+  ++stats_.runs_started;
+  if (!admit) return;
+  if (const auto stepped = StepSlot(slot, model::StartRun{}); !stepped)
+    logger_.Error("a new run did not start", {{"error", stepped.error().message}});
+}
+
+void Engine::ApplyCommand(Work& work, CommandWork& command) {
+  using control::CommandKind;
+  if (!command.result) return;  // undecodable
+  const control::Command& asked = command.command;
+  if (asked.kind == CommandKind::kUnstick) return Unstick(work, command);
+  const auto loaded = Load(work.run);
+  if (!loaded) {
+    command.result = Error(loaded.error());
+    return;
+  }
+  Slot& slot = **loaded;
+  Visit(slot);
+  const model::RunHeader& header = slot.run.header;
+  if (header.tenant != asked.tenant) {
+    command.result = Error{Code::kNotFound, fmt::format("there is no run {}", asked.run.value)};
+    return;
+  }
+  std::optional<TaskNo> task;
+  if (!asked.task.empty()) {
+    task = slot.run.workflow->Find(asked.task);
+    if (!task) {
+      command.result = Error{
+          Code::kNotFound, fmt::format("run {} has no task '{}'", header.run_id.value, asked.task)};
+      return;
+    }
+  }
+  switch (asked.kind) {
+    case CommandKind::kCancel:
+      command.result = StepSlot(slot, model::CancelRun{asked.actor});
+      return;
+    case CommandKind::kPause:
+      command.result = StepSlot(slot, model::PauseRun{asked.actor});
+      return;
+    case CommandKind::kResume:
+      command.result = StepSlot(slot, model::ResumeRun{asked.actor});
+      return;
+    case CommandKind::kRerun:
+      command.result =
+          StepSlot(slot, model::RerunTasks{asked.rerun, task.value_or(TaskNo(0)), asked.actor});
+      return;
+    case CommandKind::kMark:
+      if (!task)
+        command.result = Error{Code::kInvalidArgument, "mark needs the task's name"};
+      else
+        command.result = StepSlot(slot, model::MarkTask{*task, asked.mark, asked.actor});
+      return;
+    case CommandKind::kDelete:
+      if (!model::IsTerminal(header.state) || slot.run.live > 0)
+        command.result = Error{Code::kConflict, fmt::format("run {} is not over; cancel it first",
+                                                            header.run_id.value)};
+      else
+        slot.deleted = true;
+      return;
+    case CommandKind::kUnstick:
+      return;
+  }
+}
+
+void Engine::Unstick(Work& work, CommandWork& command) {
+  auto image = database_.runs().LoadRun(work.run);
+  if (!image || image->header.tenant != command.command.tenant) {
+    command.result = Error{Code::kNotFound, fmt::format("there is no run {}", work.run.value)};
+    return;
+  }
+  if (image->header.stuck_reason.empty()) {
+    command.result = Error{Code::kConflict, "the run is not stuck"};
+    return;
+  }
+  image->header.stuck_reason.clear();
+  image->header.stuck_since = Instant{};
+  auto built = Build(std::move(*image));
+  if (!built) {
+    command.result = Error(built.error());
+    return;
+  }
+  Slot& slot = **built;
+  slot.changes.header = true;
+  slot.changes.events.push_back({clock_.Now(), "unstuck", command.command.actor, ""});
+  slot.touched = true;
+  round_rows_ += 2;
+  if (auto held = stuck_works_.extract(work.run))
+    for (auto& waiting : held.mapped()) backlog_.push_back(std::move(waiting));
+  data_version_ = -1;  // its inbox rows were passed over
+  inbox_seen_ = 0;
+}
+
+void Engine::GrantCredit(std::vector<Work>& works) {
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    Lane& lane = lanes_[l];
+    const std::uint32_t max = dispatcher_.GetCapacity(l).max;
+    // Deferred attempts hold their place: they were queued first.
+    while (!lane.ready.empty() && lane.live < max && round_rows_ < options_.max_round_rows) {
+      const ReadyTask next = lane.ready.top();
+      lane.ready.pop();
+      const auto found = slots_.find(next.run);
+      if (found == slots_.end()) continue;
+      Slot& slot = *found->second;
+      if (slot.run.tasks[next.task.value].state != model::TaskState::kReady) continue;
+      const int limit = slot.run.workflow->definition().max_parallel;
+      if (limit > 0 && slot.run.live >= static_cast<std::uint32_t>(limit)) {
+        slot.held.push_back(next.task);
+        continue;
+      }
+      Visit(slot);
+      works.push_back(Work{.run = next.run, .what = model::Event(model::QueueTask{next.task})});
+      if (const auto stepped = StepSlot(slot, model::QueueTask{next.task}); !stepped)
+        logger_.Warning("ready task was not queued", {{"error", stepped.error().message}});
+    }
+  }
+}
+
+store::Round Engine::BuildRound(const std::vector<Work>& works) {
+  store::Round round{.lease_ttl = options_.lease_ttl, .now = clock_.Now()};
+  std::vector<RunNo> touched = visited_;
+  std::ranges::sort(touched);
+  std::set<Shard> shards;
+  for (const RunNo run : touched) {
+    const auto found = slots_.find(run);
+    if (found == slots_.end()) continue;
+    Slot& slot = *found->second;
+    if (!slot.touched && !slot.deleted) continue;
+    shards.insert(slot.run.header.shard);
+    if (slot.deleted) {
+      round.deleted_runs.push_back(run);
+      continue;
+    }
+    store::RunWrite write{.header = slot.run.header, .insert_input = slot.insert_input};
+    write.attempts = slot.changes.attempts;
+    write.events = slot.changes.events;
+    std::ranges::sort(slot.changes.tasks);
+    for (const TaskNo task : slot.changes.tasks) {
+      store::RunWrite::TaskWrite row{.row = model::ToStored(slot.run, task)};
+      if (model::IsLive(row.row.state) || row.row.zombie) {
+        row.executor = dispatcher_.LaneName(dispatcher_.LaneOf(slot.run.workflow->task(task)));
+        row.holder = options_.owner;
+      }
+      write.tasks.push_back(std::move(row));
+    }
+    const auto row_of = [&](TaskNo task) {
+      return std::ranges::lower_bound(write.tasks, task, {},
+                                      [](const auto& t) { return t.row.task; });
+    };
+    for (const TaskNo task : slot.changes.outputs_cleared)
+      if (auto row = row_of(task); row != write.tasks.end()) row->output.emplace();
+    for (const auto& [task, output] : slot.changes.outputs)
+      if (auto row = row_of(task); row != write.tasks.end()) row->output = output;
+    round.runs.push_back(std::move(write));
+  }
+  for (const Work& work : works) {
+    if (work.inbox_id == 0) continue;
+    store::Answer answer{.dedupe_key = work.dedupe_key, .run = work.run};
+    if (const auto* start = std::get_if<StartWork>(&work.what)) {
+      if (start->result) {
+        answer.run = start->result->run;
+        answer.run_id = start->result->run_id;
+      } else {
+        answer.error = start->result.error();
+      }
+    } else if (const auto& command = std::get<CommandWork>(work.what); !command.result) {
+      answer.error = command.result.error();
+    }
+    round.consumed.push_back(work.inbox_id);
+    round.answers.push_back(std::move(answer));
+  }
+  if (shards.empty() && !round.consumed.empty()) shards.insert(Shard(0));
+  for (const Shard shard : shards) {
+    const store::Guard& guard = guards_[static_cast<std::size_t>(shard.value)];
+    round.guards.push_back({shard, guard.term, RoundNo(guard.round.value + 1)});
+  }
+  return round;
+}
+
+void Engine::Answer(std::vector<Work>& works) {
+  std::size_t starts = 0;
+  for (Work& work : works) {
+    if (auto* start = std::get_if<StartWork>(&work.what)) {
+      if (work.inbox_id == 0) ++starts;
+      if (auto done = std::exchange(start->done, nullptr)) done(start->result);
+    } else if (auto* command = std::get_if<CommandWork>(&work.what)) {
+      if (auto done = std::exchange(command->done, nullptr)) done(command->result);
+    }
+  }
+  if (starts == 0) return;
+  const std::scoped_lock lock(mutex_);
+  waiting_starts_ -= std::min(waiting_starts_, starts);
+}
+
+}  // namespace headworks::engine

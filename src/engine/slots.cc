@@ -1,0 +1,153 @@
+// Slots: the runs that are in memory, and how they get there.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "headworks/engine/engine.h"
+
+namespace headworks::engine {
+namespace {
+
+constexpr std::int64_t kMaxRunNoBlock = 4'096;
+
+}  // namespace
+
+Result<std::shared_ptr<const model::Workflow>> Engine::LoadWorkflow(const TenantId& tenant,
+                                                                    const std::string& version) {
+  const std::string key = tenant.value + "/" + version;
+  if (const auto known = workflows_.find(key); known != workflows_.end()) return known->second;
+  HEADWORKS_ASSIGN(const std::string text, database_.workflows().GetVersion(tenant, version));
+  HEADWORKS_ASSIGN(auto workflow, model::Workflow::FromCanonicalJson(text));
+  // Versions that no run in memory uses are dropped once there are many.
+  if (workflows_.size() > 1'000)
+    std::erase_if(workflows_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  workflows_.emplace(key, workflow);
+  return workflow;
+}
+
+Engine::Slot& Engine::Insert(model::Run run) {
+  const RunNo no = run.header.run_no;
+  task_states_ += static_cast<std::uint32_t>(run.tasks.size());
+  auto& slot = slots_[no];
+  slot = std::make_unique<Slot>();
+  slot->run = std::move(run);
+  return *slot;
+}
+
+Result<Engine::Slot*> Engine::Load(RunNo run) {
+  if (const auto found = slots_.find(run); found != slots_.end()) return found->second.get();
+  if (stuck_works_.contains(run))
+    return Error{Code::kConflict, "the run is parked as stuck; see 'headworks runs unstick'"};
+  if (unloadable_.contains(run))
+    return Error{Code::kCorrupt, "the run cannot be read from the store"};
+  HEADWORKS_ASSIGN(auto image, database_.runs().LoadRun(run));
+  if (!image.header.stuck_reason.empty()) {
+    stuck_works_.try_emplace(run);
+    return Error{Code::kConflict, "the run is parked as stuck; see 'headworks runs unstick'"};
+  }
+  return Build(std::move(image));
+}
+
+Result<Engine::Slot*> Engine::Build(store::RunImage image) {
+  const RunNo run = image.header.run_no;
+  auto workflow = LoadWorkflow(image.header.tenant, image.header.version);
+  model::Changes effects;
+  Result<model::Run> built = workflow ? model::Rebuild(std::move(image.header), *workflow,
+                                                       image.tasks, clock_.Now(), effects)
+                                      : Result<model::Run>(Error(workflow.error()));
+  if (!built) {
+    if (built.error().code != Code::kUnavailable) {
+      logger_.Error("run cannot be loaded; it is left alone",
+                    {{"run", std::to_string(run.value)}, {"error", built.error().message}});
+      unloadable_.insert(run);
+    }
+    return Error(built.error());
+  }
+  Slot& slot = Insert(std::move(*built));
+  Visit(slot);
+  for (const TaskNo task : effects.ready) PushReady(slot, task);
+  for (const auto& timer : effects.timers) PushTimer(slot, timer);
+  std::unordered_map<TaskNo, const std::string*> holders;
+  for (std::size_t i = 0; i < image.tasks.size(); ++i)
+    holders.emplace(image.tasks[i].task, &image.holders[i]);
+  for (const auto& offer : effects.offers) {
+    ++lanes_[dispatcher_.LaneOf(slot.run.workflow->task(offer.task))].live;
+    // What this incarnation handed out is still where it was.
+    const auto holder = holders.find(offer.task);
+    if (holder == holders.end() || *holder->second != options_.owner)
+      to_inspect_.push_back(MakeAttempt(slot, offer.task, offer.epoch));
+  }
+  for (const auto& cancel : effects.cancels) CancelAttempt(slot, cancel.task, cancel.epoch);
+  if (effects.more && !std::exchange(slot.continuing, true))
+    backlog_.push_back(Work{.run = run, .what = model::Event(model::ContinueRun{})});
+  return &slot;
+}
+
+void Engine::Visit(Slot& slot) {
+  if (std::exchange(slot.visited, true)) return;
+  visited_.push_back(slot.run.header.run_no);
+}
+
+void Engine::PushReady(Slot& slot, TaskNo task) {
+  const model::Task& spec = slot.run.workflow->task(task);
+  lanes_[dispatcher_.LaneOf(spec)].ready.push(ReadyTask{
+      slot.run.header.priority + spec.priority, ready_order_++, slot.run.header.run_no, task});
+}
+
+void Engine::PushTimer(const Slot& slot, const model::Changes::Timer& timer) {
+  if (timer.when == kNever) return;
+  const Duration delay = std::max(timer.when - clock_.Now(), Duration(0));
+  timers_.push(Timer{.due = clock_.Monotonic() + delay,
+                     .kind = timer.task ? Timer::Kind::kTask : Timer::Kind::kRun,
+                     .when = timer.when,
+                     .ref = {slot.run.header.run_no, timer.task.value_or(TaskNo(0)), Epoch(0)}});
+}
+
+void Engine::Evict(RunNo run) {
+  const auto found = slots_.find(run);
+  if (found == slots_.end()) return;
+  const Slot& slot = *found->second;
+  if (slot.run.live > 0)
+    for (std::uint32_t t = 0; t < slot.run.workflow->size(); ++t)
+      if (model::IsLive(slot.run.tasks[t].state) || slot.run.tasks[t].zombie)
+        --lanes_[dispatcher_.LaneOf(slot.run.workflow->task(TaskNo(t)))].live;
+  task_states_ -= static_cast<std::uint32_t>(slot.run.tasks.size());
+  slots_.erase(found);
+}
+
+void Engine::EvictVisited() {
+  for (const RunNo run : visited_) {
+    const auto found = slots_.find(run);
+    if (found == slots_.end()) continue;
+    Slot& slot = *found->second;
+    slot.visited = false;
+    const model::RunHeader& header = slot.run.header;
+    const bool pending = header.state == model::RunState::kPending;
+    if (!slot.deleted && (slot.continuing || !model::IsEvictable(slot.run))) continue;
+    // A pending run that is to be started right away stays.
+    if (pending) due_again_ = due_in_store_, due_in_store_ = true;
+    if (!slot.deleted && !model::IsTerminal(header.state) && !pending && header.wake_at != kNever &&
+        header.wake_at - clock_.Now() < std::chrono::hours(1))
+      timers_.push(
+          Timer{.due = clock_.Monotonic() + std::max(header.wake_at - clock_.Now(), Duration(0)),
+                .kind = Timer::Kind::kWake,
+                .when = header.wake_at,
+                .ref = {run, TaskNo(0), Epoch(0)}});
+    Evict(run);
+  }
+  visited_.clear();
+}
+
+Result<RunNo> Engine::NextRunNo() {
+  if (next_run_no_ == run_no_end_) {
+    HEADWORKS_ASSIGN(next_run_no_, database_.runs().ReserveRunNos(run_no_block_));
+    run_no_end_ = RunNo(next_run_no_.value + run_no_block_);
+    run_no_block_ = std::min(run_no_block_ * 2, kMaxRunNoBlock);
+  }
+  const RunNo run = next_run_no_;
+  ++next_run_no_.value;
+  return run;
+}
+
+}  // namespace headworks::engine
