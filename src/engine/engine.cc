@@ -24,7 +24,6 @@ Status Engine::Open() {
   for (int shard = 0; shard < kShardCount; ++shard) shards_.emplace_back(shard);
   HEADWORKS_ASSIGN(guards_, database_.runs().Acquire(shards_, options_.owner, options_.lease_ttl));
   std::ranges::sort(guards_, {}, &store::Guard::shard);
-  lanes_.resize(dispatcher_.lanes());
   due_in_store_ = options_.recover;
   const Duration mono = clock_.Monotonic();
   lease_due_ = mono + options_.lease_ttl / 3;
@@ -36,6 +35,7 @@ Status Engine::Open() {
 
 Duration Engine::Tick() {
   if (!open_ || lost_) return Duration::max();
+  lanes_.resize(dispatcher_.lanes());
   if (pending_) {
     if (clock_.Monotonic() < pending_->retry_at) return pending_->retry_at;
     if (!TryCommit()) return lost_ ? Duration::max() : pending_->retry_at;
@@ -108,12 +108,16 @@ void Engine::Start(control::StartRequest request, StartCallback done) {
     }
   }
   if (!refused.message.empty()) return done(refused);
-  Post(Work{.run = RunNo(0), .what = StartWork{std::move(request), std::move(done), {}}});
+  Post(Work{.tenant = request.tenant,
+            .run = RunNo(0),
+            .what = StartWork{std::move(request), std::move(done), {}}});
 }
 
 void Engine::Execute(control::Command command, CommandCallback done) {
   const RunNo run = command.run;
-  Post(Work{.run = run, .what = CommandWork{std::move(command), std::move(done), {}}});
+  Post(Work{.tenant = command.tenant,
+            .run = run,
+            .what = CommandWork{std::move(command), std::move(done), {}}});
 }
 
 void Engine::StopQueueing() {
@@ -143,7 +147,8 @@ void Engine::Publish() {
 void Engine::Started(const model::AttemptKey& key) { Post(StartedNote{key, clock_.Monotonic()}); }
 
 void Engine::Ended(const model::AttemptKey& key, model::Outcome outcome) {
-  Post(Work{.run = key.run,
+  Post(Work{.tenant = key.tenant,
+            .run = key.run,
             .what = model::Event(model::AttemptEnded{key.task, key.epoch, std::move(outcome)})});
 }
 

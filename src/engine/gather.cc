@@ -46,20 +46,27 @@ void Engine::GatherInbox() {
   next_inbox_ = mono + options_.inbox_poll;
   const auto version = database_.inbox().DataVersion();
   if (version && *version == data_version_) return;
-  const auto rows = database_.runs().ReadInbox(shards_, inbox_seen_, kInboxBatch);
-  if (!rows) {
-    logger_.Warning("inbox cannot be read", {{"error", rows.error().message}});
-    return;
+  bool complete = true;
+  for (std::int64_t after = 0;;) {
+    const auto rows = database_.runs().ReadInbox(shards_, after, kInboxBatch);
+    if (!rows) {
+      logger_.Warning("inbox cannot be read", {{"error", rows.error().message}});
+      return;
+    }
+    for (const auto& row : *rows)
+      if (inbox_held_.insert(row.id).second) Enqueue(DecodeInbox(row));
+    if (rows->size() < kInboxBatch) break;
+    after = rows->back().id;
+    if (inbox_held_.size() > 4 * kInboxBatch) {
+      complete = false;  // the rest is read when these are consumed
+      break;
+    }
   }
-  if (version && rows->size() < kInboxBatch) data_version_ = *version;
-  for (const auto& row : *rows) {
-    inbox_seen_ = row.id;
-    Enqueue(DecodeInbox(row));
-  }
+  if (version && complete) data_version_ = *version;
 }
 
 Engine::Work Engine::DecodeInbox(const store::InboxRow& row) {
-  Work work{.run = row.run, .inbox_id = row.id, .dedupe_key = row.dedupe_key};
+  Work work{.tenant = row.tenant, .run = row.run, .inbox_id = row.id, .dedupe_key = row.dedupe_key};
   if (row.kind == "start") {
     StartWork start;
     if (auto request = control::DecodeStart(row.payload))
@@ -79,31 +86,38 @@ Engine::Work Engine::DecodeInbox(const store::InboxRow& row) {
   return work;
 }
 
+Engine::Work Engine::EventOf(const Slot& slot, model::Event event) const {
+  return {
+      .tenant = slot.run.header.tenant, .run = slot.run.header.run_no, .what = std::move(event)};
+}
+
 void Engine::GatherTimers() {
   const Duration mono = clock_.Monotonic();
   while (!timers_.empty() && timers_.top().due <= mono) {
     const Timer timer = timers_.top();
     timers_.pop();
     const LiveRef& ref = timer.ref;
+    const auto slot = slots_.find(ref.run);
     switch (timer.kind) {
       case Timer::Kind::kRun:
       case Timer::Kind::kTask: {
         model::TimerDue due{.when = timer.when, .task = std::nullopt};
         if (timer.kind == Timer::Kind::kTask) due.task = ref.task;
-        backlog_.push_back(Work{.run = ref.run, .what = model::Event(due)});
+        // A run that was evicted derives its timers when it comes back.
+        if (slot != slots_.end()) backlog_.push_back(EventOf(*slot->second, due));
         break;
       }
       case Timer::Kind::kWake:
         // Loading the run derives what is due.
-        backlog_.push_back(Work{.run = ref.run, .what = model::Event(model::ContinueRun{})});
+        backlog_.push_back(
+            {.tenant = timer.tenant, .run = ref.run, .what = model::Event(model::ContinueRun{})});
         break;
       case Timer::Kind::kReoffer:
-        if (const auto slot = slots_.find(ref.run);
-            slot != slots_.end() && soft_failures_.contains(ref))
+        if (slot != slots_.end() && soft_failures_.contains(ref))
           Offer(MakeAttempt(*slot->second, ref.task, ref.epoch));
         break;
       case Timer::Kind::kInspect:
-        if (const auto slot = slots_.find(ref.run); slot != slots_.end())
+        if (slot != slots_.end())
           to_inspect_.push_back(MakeAttempt(*slot->second, ref.task, ref.epoch));
         break;
     }
@@ -119,8 +133,7 @@ void Engine::GatherStarted() {
     if (slot == slots_.end()) continue;
     const model::TaskRun& task = slot->second->run.tasks[key.task.value];
     if (task.state == model::TaskState::kQueued && task.epoch == key.epoch)
-      backlog_.push_back(
-          Work{.run = key.run, .what = model::Event(model::AttemptStarted{key.task, key.epoch})});
+      backlog_.push_back(EventOf(*slot->second, model::AttemptStarted{key.task, key.epoch}));
   }
 }
 
@@ -158,9 +171,9 @@ void Engine::Admit() {
       if (!start_tasks_) continue;
       event = model::StartRun{};
     }
-    const auto loaded = Load(run.run);
+    const auto loaded = Load(run.tenant, run.run);
     if (!loaded || std::exchange((*loaded)->continuing, true)) continue;
-    backlog_.push_back(Work{.run = run.run, .what = std::move(event)});
+    backlog_.push_back(EventOf(**loaded, std::move(event)));
   }
   if (!full && due->size() < kAdmitBatch) {
     due_in_store_ = std::exchange(due_again_, false);

@@ -17,6 +17,7 @@ constexpr Duration kInspectAgain = std::chrono::seconds(5);
 }  // namespace
 
 void Engine::Perform(const store::Round& round, std::vector<Work>& works) {
+  for (const std::int64_t id : round.consumed) inbox_held_.erase(id);
   for (const auto& guard : round.guards)
     guards_[static_cast<std::size_t>(guard.shard.value)].round = guard.round;
   lease_due_ = clock_.Monotonic() + options_.lease_ttl / 3;
@@ -133,9 +134,9 @@ void Engine::Offer(const executor::Attempt& attempt) {
     case model::Disposition::kRejected:
     case model::Disposition::kRefused:
       soft_failures_.erase(ref);
-      backlog_.push_back(Work{.run = ref.run,
-                              .what = model::Event(model::OfferAnswered{
-                                  ref.task, ref.epoch, result.disposition, result.cause})});
+      backlog_.push_back(
+          EventOf(*slot->second,
+                  model::OfferAnswered{ref.task, ref.epoch, result.disposition, result.cause}));
       return;
   }
 }
@@ -145,10 +146,7 @@ void Engine::OfferAgain(std::size_t lane) {
   if (!start_tasks_) {  // no executor will take them: hand them back
     for (const LiveRef& ref : waiting) {
       soft_failures_.erase(ref);
-      backlog_.push_back(
-          Work{.run = ref.run,
-               .what = model::Event(model::AttemptEnded{
-                   ref.task, ref.epoch, {.verdict = model::Verdict::kInterrupted}})});
+      EndUnstarted(ref, model::Verdict::kInterrupted);
     }
     return;
   }
@@ -167,12 +165,16 @@ void Engine::CancelAttempt(Slot& slot, TaskNo task, Epoch epoch) {
   if (soft_failures_.erase(ref) == 0) return dispatcher_.Cancel(attempt);
   // No executor has it: the owner ends an unstarted epoch itself (I5).
   std::erase(lanes_[dispatcher_.LaneOf(attempt.task())].deferred, ref);
-  backlog_.push_back(Work{
-      .run = ref.run,
-      .what = model::Event(model::AttemptEnded{
-          task,
-          epoch,
-          {.verdict = model::Verdict::kCancelled, .reason = model::Reason::kCancelRequested}})});
+  EndUnstarted(ref, model::Verdict::kCancelled);
+}
+
+void Engine::EndUnstarted(const LiveRef& ref, model::Verdict verdict) {
+  const auto slot = slots_.find(ref.run);
+  if (slot == slots_.end()) return;
+  model::Outcome outcome{.verdict = verdict};
+  if (verdict == model::Verdict::kCancelled) outcome.reason = model::Reason::kCancelRequested;
+  backlog_.push_back(
+      EventOf(*slot->second, model::AttemptEnded{ref.task, ref.epoch, std::move(outcome)}));
 }
 
 void Engine::InspectRecovered() {
@@ -188,23 +190,17 @@ void Engine::InspectRecovered() {
 
 void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspection answer) {
   const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
-  const auto end = [&](model::Outcome outcome) {
-    backlog_.push_back(
-        Work{.run = ref.run,
-             .what = model::Event(model::AttemptEnded{ref.task, ref.epoch, std::move(outcome)})});
-  };
+  const auto slot = slots_.find(ref.run);
+  if (slot == slots_.end()) return;
   if (std::holds_alternative<executor::Absent>(answer)) {
-    const auto slot = slots_.find(ref.run);
-    if (slot == slots_.end()) return;
     const bool cancelled = slot->second->run.tasks[ref.task.value].cancel_sent;
     if (start_tasks_ && !cancelled) return Offer(attempt);  // the same epoch again (I4)
-    end({.verdict = cancelled ? model::Verdict::kCancelled : model::Verdict::kInterrupted,
-         .reason = cancelled ? model::Reason::kCancelRequested : model::Reason::kNone});
+    EndUnstarted(ref, cancelled ? model::Verdict::kCancelled : model::Verdict::kInterrupted);
   } else if (auto* ended = std::get_if<executor::Ended>(&answer)) {
-    end(std::move(ended->outcome));
+    backlog_.push_back(EventOf(
+        *slot->second, model::AttemptEnded{ref.task, ref.epoch, std::move(ended->outcome)}));
   } else if (std::holds_alternative<executor::Running>(answer)) {
-    backlog_.push_back(
-        Work{.run = ref.run, .what = model::Event(model::AttemptStarted{ref.task, ref.epoch})});
+    backlog_.push_back(EventOf(*slot->second, model::AttemptStarted{ref.task, ref.epoch}));
   } else if (const auto* unknown = std::get_if<executor::Unknown>(&answer)) {
     logger_.Warning("it is not known what became of an attempt; asking again",
                     {{"run", std::to_string(ref.run.value)},
@@ -214,6 +210,7 @@ void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspect
     timers_.push(Timer{.due = clock_.Monotonic() + kInspectAgain,
                        .kind = Timer::Kind::kInspect,
                        .when = clock_.Now() + kInspectAgain,
+                       .tenant = attempt.key.tenant,
                        .ref = ref});
   }
 }

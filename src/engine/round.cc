@@ -103,10 +103,13 @@ void Engine::Split(std::vector<Work> works, const Error& error) {
   for (std::size_t i = 0; i < works.size(); ++i) runs.insert(key(i));
   if (runs.size() <= 1) {
     if (works.empty()) return;
-    if (const RunNo run = works.front().run; run != RunNo(0))
-      return Park(run, error.message, std::move(works));
+    if (const RunNo run = works.front().run; run != RunNo(0)) {
+      const TenantId tenant = works.front().tenant;
+      return Park(tenant, run, error.message, std::move(works));
+    }
     std::get<StartWork>(works.front().what).result = error;
-    return Answer(works);
+    if (works.front().inbox_id == 0) return Answer(works);
+    return isolated_.push_front(std::move(works));  // its row is consumed with this answer
   }
   const auto middle = *std::next(runs.begin(), static_cast<std::ptrdiff_t>(runs.size() / 2));
   std::vector<Work> low, high;
@@ -120,18 +123,21 @@ void Engine::Rollback() {
   for (const RunNo run : std::exchange(visited_, {})) Evict(run);
 }
 
-void Engine::Park(RunNo run, const std::string& why, std::vector<Work> works) {
+void Engine::Park(const TenantId& tenant, RunNo run, const std::string& why,
+                  std::vector<Work> works) {
   logger_.Error("run is parked as stuck", {{"run", std::to_string(run.value)}, {"reason", why}});
   Evict(run);
   for (auto& work : works)
     if (auto* command = std::get_if<CommandWork>(&work.what))
       command->result = Error{Code::kInternal, "the run is parked as stuck: " + why};
   Answer(works);
-  // Events wait for `unstick`; inbox rows stay in the inbox, so that a crash keeps them too.
+  // Events wait for `unstick`; commands from the inbox are read again, and answered "stuck".
   auto& held = stuck_works_[run];
-  for (auto& work : works)
+  for (auto& work : works) {
+    if (work.inbox_id != 0) inbox_held_.erase(work.inbox_id), data_version_ = -1;
     if (std::holds_alternative<model::Event>(work.what)) held.push_back(std::move(work));
-  auto image = database_.runs().LoadRun(run);
+  }
+  auto image = database_.runs().LoadRun(tenant, run);
   if (!image) {
     logger_.Error("stuck run cannot be read",
                   {{"run", std::to_string(run.value)}, {"error", image.error().message}});
@@ -165,12 +171,12 @@ void Engine::Apply(Work& work) {
 }
 
 void Engine::ApplyEvent(Work& work, const model::Event& event) {
-  const auto slot = Load(work.run);
+  const auto slot = Load(work.tenant, work.run);
   if (!slot) {
     if (stuck_works_.contains(work.run))
-      stuck_works_[work.run].push_back(Work{.run = work.run, .what = event});
+      stuck_works_[work.run].push_back({.tenant = work.tenant, .run = work.run, .what = event});
     else if (slot.error().code == Code::kUnavailable)
-      backlog_.push_back(Work{.run = work.run, .what = event});
+      backlog_.push_back({.tenant = work.tenant, .run = work.run, .what = event});
     return;
   }
   Visit(**slot);
@@ -208,7 +214,7 @@ Status Engine::StepSlot(Slot& slot, const model::Event& event) {
 
 void Engine::ApplyStart(Work& work, StartWork& start) {
   control::StartRequest& request = start.request;
-  if (!start.result && start.result.error().code != Code::kInternal) return;  // undecodable
+  if (!start.result) return;  // refused before: undecodable, or it cannot be stored
   const auto refuse = [&](const Error& error) { start.result = error; };
   if (!request.start_key.empty()) {
     if (const auto known = round_start_keys_.find(StartKey(request));
@@ -271,7 +277,7 @@ void Engine::ApplyCommand(Work& work, CommandWork& command) {
   if (!command.result) return;  // undecodable
   const control::Command& asked = command.command;
   if (asked.kind == CommandKind::kUnstick) return Unstick(work, command);
-  const auto loaded = Load(work.run);
+  const auto loaded = Load(work.tenant, work.run);
   if (!loaded) {
     command.result = Error(loaded.error());
     return;
@@ -325,7 +331,7 @@ void Engine::ApplyCommand(Work& work, CommandWork& command) {
 }
 
 void Engine::Unstick(Work& work, CommandWork& command) {
-  auto image = database_.runs().LoadRun(work.run);
+  auto image = database_.runs().LoadRun(work.tenant, work.run);
   if (!image || image->header.tenant != command.command.tenant) {
     command.result = Error{Code::kNotFound, fmt::format("there is no run {}", work.run.value)};
     return;
@@ -348,8 +354,6 @@ void Engine::Unstick(Work& work, CommandWork& command) {
   round_rows_ += 2;
   if (auto held = stuck_works_.extract(work.run))
     for (auto& waiting : held.mapped()) backlog_.push_back(std::move(waiting));
-  data_version_ = -1;  // its inbox rows were passed over
-  inbox_seen_ = 0;
 }
 
 void Engine::GrantCredit(std::vector<Work>& works) {
@@ -370,7 +374,7 @@ void Engine::GrantCredit(std::vector<Work>& works) {
         continue;
       }
       Visit(slot);
-      works.push_back(Work{.run = next.run, .what = model::Event(model::QueueTask{next.task})});
+      works.push_back(EventOf(slot, model::QueueTask{next.task}));
       if (const auto stepped = StepSlot(slot, model::QueueTask{next.task}); !stepped)
         logger_.Warning("ready task was not queued", {{"error", stepped.error().message}});
     }
@@ -389,7 +393,7 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
     if (!slot.touched && !slot.deleted) continue;
     shards.insert(slot.run.header.shard);
     if (slot.deleted) {
-      round.deleted_runs.push_back(run);
+      round.deleted_runs.push_back({slot.run.header.tenant, run});
       continue;
     }
     store::RunWrite write{.header = slot.run.header, .insert_input = slot.insert_input};
@@ -416,7 +420,7 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
   }
   for (const Work& work : works) {
     if (work.inbox_id == 0) continue;
-    store::Answer answer{.dedupe_key = work.dedupe_key, .run = work.run};
+    store::Answer answer{.tenant = work.tenant, .dedupe_key = work.dedupe_key, .run = work.run};
     if (const auto* start = std::get_if<StartWork>(&work.what)) {
       if (start->result) {
         answer.run = start->result->run;

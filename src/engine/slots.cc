@@ -35,13 +35,13 @@ Engine::Slot& Engine::Insert(model::Run run) {
   return *slot;
 }
 
-Result<Engine::Slot*> Engine::Load(RunNo run) {
+Result<Engine::Slot*> Engine::Load(const TenantId& tenant, RunNo run) {
   if (const auto found = slots_.find(run); found != slots_.end()) return found->second.get();
   if (stuck_works_.contains(run))
     return Error{Code::kConflict, "the run is parked as stuck; see 'headworks runs unstick'"};
   if (unloadable_.contains(run))
     return Error{Code::kCorrupt, "the run cannot be read from the store"};
-  HEADWORKS_ASSIGN(auto image, database_.runs().LoadRun(run));
+  HEADWORKS_ASSIGN(auto image, database_.runs().LoadRun(tenant, run));
   if (!image.header.stuck_reason.empty()) {
     stuck_works_.try_emplace(run);
     return Error{Code::kConflict, "the run is parked as stuck; see 'headworks runs unstick'"};
@@ -80,7 +80,7 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image) {
   }
   for (const auto& cancel : effects.cancels) CancelAttempt(slot, cancel.task, cancel.epoch);
   if (effects.more && !std::exchange(slot.continuing, true))
-    backlog_.push_back(Work{.run = run, .what = model::Event(model::ContinueRun{})});
+    backlog_.push_back(EventOf(slot, model::ContinueRun{}));
   return &slot;
 }
 
@@ -133,6 +133,7 @@ void Engine::EvictVisited() {
           Timer{.due = clock_.Monotonic() + std::max(header.wake_at - clock_.Now(), Duration(0)),
                 .kind = Timer::Kind::kWake,
                 .when = header.wake_at,
+                .tenant = header.tenant,
                 .ref = {run, TaskNo(0), Epoch(0)}});
     Evict(run);
   }

@@ -101,7 +101,8 @@ class Engine final : public executor::AttemptSink {
          Clock& clock, Random& random, Logger& logger, Observer* observer);
   ~Engine() override;
 
-  /// Takes the shards.  kConflict names the owner if there is one.
+  /// Takes the shards.  kConflict names the owner if there is one.  The dispatcher need not be
+  /// started before the first Tick: whoever has the shards may touch what executors left behind.
   Status Open();
   /// One round (possibly empty).  Returns when to call again at the latest, by the monotonic
   /// clock; the mailbox may ask for it sooner (`WaitForMail`).
@@ -135,6 +136,7 @@ class Engine final : public executor::AttemptSink {
   };
   /// One thing to do in a round; kept until the commit is known, so that it can be done again.
   struct Work {
+    TenantId tenant;
     RunNo run;  // 0 for starts
     std::variant<model::Event, StartWork, CommandWork> what;
     std::int64_t inbox_id = 0;  // 0 = not from the inbox
@@ -175,6 +177,7 @@ class Engine final : public executor::AttemptSink {
     Duration due;  // monotonic
     enum class Kind : std::uint8_t { kRun, kTask, kWake, kReoffer, kInspect } kind;
     Instant when;
+    TenantId tenant;
     LiveRef ref;
     bool operator>(const Timer& other) const {
       return due != other.due ? due > other.due : ref > other.ref;
@@ -201,6 +204,8 @@ class Engine final : public executor::AttemptSink {
   void GatherTimers();
   void GatherStarted();
   Work DecodeInbox(const store::InboxRow& row);
+  /// An event of a run in memory.
+  Work EventOf(const Slot& slot, model::Event event) const;
   void Admit();
   bool HasRoom(std::uint32_t tasks) const;
   Duration NextDue() const;
@@ -221,7 +226,7 @@ class Engine final : public executor::AttemptSink {
   void GrantCredit(std::vector<Work>& works);
   store::Round BuildRound(const std::vector<Work>& works);
   void Rollback();
-  void Park(RunNo run, const std::string& why, std::vector<Work> works);
+  void Park(const TenantId& tenant, RunNo run, const std::string& why, std::vector<Work> works);
   void Unstick(Work& work, CommandWork& command);
   void Answer(std::vector<Work>& works);
   void Lose(const Error& error);
@@ -234,6 +239,8 @@ class Engine final : public executor::AttemptSink {
   void OfferAgain(std::size_t lane);
   void InspectRecovered();
   void ApplyInspection(const executor::Attempt& attempt, executor::Inspection answer);
+  /// The owner ends an epoch that no executor has (I5).
+  void EndUnstarted(const LiveRef& ref, model::Verdict verdict);
   void CancelAttempt(Slot& slot, TaskNo task, Epoch epoch);
   executor::Attempt MakeAttempt(const Slot& slot, TaskNo task, Epoch epoch) const;
   void Notify(const Slot& slot);
@@ -242,7 +249,7 @@ class Engine final : public executor::AttemptSink {
 
   // slots.cc
   /// The run in memory, loaded if need be; kConflict if it is parked as stuck.
-  Result<Slot*> Load(RunNo run);
+  Result<Slot*> Load(const TenantId& tenant, RunNo run);
   Result<Slot*> Build(store::RunImage image);
   Slot& Insert(model::Run run);
   Result<std::shared_ptr<const model::Workflow>> LoadWorkflow(const TenantId& tenant,
@@ -298,7 +305,7 @@ class Engine final : public executor::AttemptSink {
   RunNo next_run_no_{0}, run_no_end_{0};
   std::int64_t run_no_block_ = 8;
   Duration next_inbox_{0};
-  std::int64_t inbox_seen_ = 0;
+  std::unordered_set<std::int64_t> inbox_held_;  // rows that are in memory, not yet consumed
   std::int64_t data_version_ = -1;
   Duration lease_due_{0};
   // Admission: runs in the store that are not in memory.
