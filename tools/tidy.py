@@ -29,7 +29,7 @@ ARROWS = {
     "executor_inline": ["base", "model", "executor", "author"],
     "executor_queue": ["base", "model", "executor", "log_store", "task_queue"],
     "dispatch": ["base", "model", "executor", "dispatcher", "task_queue"],
-    "engine": ["base", "model", "store", "dispatcher", "control"],
+    "engine": ["base", "model", "store", "dispatcher", "executor", "control"],
     **{subject: ["base", "model", "spec", "expr", *PORTS] for subject in SUBJECTS},
     "worker": ["base", "model", "control", "task_queue", "executor"],
     "server": ["base", "model", "control", "task_queue", "executor"],
