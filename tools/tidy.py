@@ -202,6 +202,8 @@ def listed_sources(tree):
         if re.search(r"\bfile\s*\(\s*GLOB", text, re.I) or "aux_source_directory" in text:
             yield f"{name}: sources are listed, never globbed"
     for name in tree.cxx():
+        if name.endswith(".h") and "/include/" not in name:
+            continue  # A private header stands and falls with the sources beside it.
         folder = os.path.dirname(name)
         while folder and f"{folder}/CMakeLists.txt" not in lists:
             folder = os.path.dirname(folder)

@@ -121,6 +121,7 @@ class TidyTest(unittest.TestCase):
             text = "#pragma once\n"
             found = [f for f in self.faults({name: text}) if f.endswith("[listed_sources]")]
             self.assertEqual(found, [f"{name}: no CMakeLists.txt lists it [listed_sources]"])
+        self.assertEqual(self.faults({"src/model/private.h": "#pragma once\n"}), [])
         # A commented-out entry, and one whose name merely ends alike, list nothing.
         listed = "headworks_module(model SOURCES xrun.cc HEADERS run.h\n # run.cc\n  TESTS tests/run_test.cc)\n"
         self.assertFires("listed_sources", "src/model/run.cc", {"src/model/CMakeLists.txt": listed})
