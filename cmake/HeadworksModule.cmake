@@ -120,10 +120,10 @@ endfunction()
 #                      threads: uses threads, so it is also built and run under TSan
 #                      release: also built and run optimised; release-only: nowhere else
 #   [TIMEOUT seconds]  of one TEST; default 120
-#   [ENVIRONMENT k=v]) one setting for every TEST
+#   [ENVIRONMENT k=v ...])
 # One gtest binary, one ctest entry per TEST.
 function(headworks_test name)
-  cmake_parse_arguments(T "" "TIMEOUT;ENVIRONMENT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
   if(NOT T_LABELS)
     set(T_LABELS fast)
   endif()
@@ -134,10 +134,7 @@ function(headworks_test name)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 120)
   endif()
-  set(environment "")
-  if(T_ENVIRONMENT)
-    set(environment "ENVIRONMENT \"${T_ENVIRONMENT}\"")
-  endif()
+  list(APPEND T_ENVIRONMENT UBSAN_OPTIONS=print_stacktrace=1)
   add_executable(${name} ${T_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE headworks_flags GTest::gtest_main)
@@ -149,7 +146,7 @@ function(headworks_test name)
   file(CONFIGURE OUTPUT ${properties} @ONLY CONTENT [[
 if(@name@_found)
   set_tests_properties(${@name@_found} PROPERTIES
-    LABELS "@T_LABELS@" TIMEOUT @T_TIMEOUT@ @environment@)
+    LABELS "@T_LABELS@" TIMEOUT @T_TIMEOUT@ ENVIRONMENT "@T_ENVIRONMENT@")
 endif()
 ]])
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${properties})
