@@ -97,8 +97,8 @@ def check_document(path, bin_folder):
     with tempfile.TemporaryDirectory(prefix="headworks-docs-") as folder:
         if (TOP / "examples").is_dir():
             shutil.copytree(TOP / "examples", pathlib.Path(folder) / "examples")
-        environment = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}", "LANG": "C.UTF-8",
-                       "HEADWORKS_STORE": f"{folder}/store.db", "HOME": folder}
+        environment = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}",
+                       "LANG": "C.UTF-8", "HEADWORKS_STORE": f"{folder}/store.db", "HOME": folder}
         for block in blocks(path.read_text()):
             fault = None
             name = option(block.info, "file")

@@ -34,7 +34,8 @@ class DocCommandsTest(unittest.TestCase):
         self.assertFault("```sh run exit=3\ntrue\n```\n", "exited with 0, not 3")
 
     def test_files_and_the_folder_last_for_one_document(self):
-        text = "```yaml file=d/a.yaml\nx: 1\n```\n```sh run\ncp d/a.yaml b\n```\n```sh run\ngrep x b\n```\n"
+        text = ("```yaml file=d/a.yaml\nx: 1\n```\n"
+                "```sh run\ncp d/a.yaml b\n```\n```sh run\ngrep x b\n```\n")
         self.assertEqual(self.check(text), ([], 2))
         self.assertFault("```sh run\ncat b\n```\n", "exited with 1")
 

@@ -24,6 +24,7 @@ ARROWS = {
     **{port: ["base", "model"] for port in PORTS},
     "dispatcher": ["base", "model", "executor"],
     "log_store": ["base", "model"],
+    "log_store_sqlite": ["base", "model", "log_store"],
     **{store: ["base", "model", "store", "task_queue"] for store in STORES},
     **{executor: ["base", "model", "executor", "log_store"] for executor in EXECUTORS},
     "executor_inline": ["base", "model", "executor", "author"],
@@ -34,8 +35,8 @@ ARROWS = {
     "worker": ["base", "model", "control", "task_queue", "executor"],
     "server": ["base", "model", "control", "task_queue", "executor"],
 }
-ARROWS["runner"] = ["base", "expr", "model", "author", "spec", *PORTS, "log_store", *STORES,
-                    *EXECUTORS, "dispatch", "engine", *SUBJECTS]
+ARROWS["runner"] = ["base", "expr", "model", "author", "spec", *PORTS, "log_store",
+                    "log_store_sqlite", *STORES, *EXECUTORS, "dispatch", "engine", *SUBJECTS]
 # Surfaces start and command over `control`, and read over the query half of `store`.
 SURFACE = ["base", "model", "author", "spec", "control", "store", "log_store", "runner", "worker",
            "server"]
@@ -46,9 +47,9 @@ ARROWS["simulation"] = [*ARROWS["runner"], "runner"]
 
 # Libraries that only their adapter may know.
 LIBRARIES = {
-    r"sqlite3\.h": ["store_sqlite", "log_store"],
+    r"sqlite3\.h": ["store_sqlite", "log_store_sqlite"],
     r"libpq-fe\.h": ["store_postgres"],
-    r"yaml-cpp/": ["spec"],
+    r"yaml-cpp/": ["spec", "cli"],
     r"CLI/": ["cli", "bin"],
     r"grpcpp/": ["worker", "server"],
 }
@@ -104,7 +105,8 @@ def module_of(name):
 
 
 def is_test(name):
-    return "/tests/" in name
+    """Tests, and the suites that several adapters' tests share."""
+    return "/tests/" in name or "/conformance/" in name
 
 
 def allowed_here(lines, index, rule):

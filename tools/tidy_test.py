@@ -12,7 +12,7 @@ GOOD = {
                                 "  TESTS tests/run_test.cc)\n",
     HEADER: "#pragma once\n#include \"headworks/base/time.h\"\n",
     "src/model/run.cc": "#include \"headworks/model/run.h\"\n",
-    "src/model/tests/run_test.cc": "#include \"headworks/store/store.h\"\nauto now = SystemClock();\n",
+    "src/model/tests/run_test.cc": "#include \"headworks/store/store.h\"\nSystemClock now;\n",
     "README.md": "[source](src/model/run.cc) [web](https://example.org) [part](README.md#x)\n",
 }
 
@@ -123,7 +123,8 @@ class TidyTest(unittest.TestCase):
             self.assertEqual(found, [f"{name}: no CMakeLists.txt lists it [listed_sources]"])
         self.assertEqual(self.faults({"src/model/private.h": "#pragma once\n"}), [])
         # A commented-out entry, and one whose name merely ends alike, list nothing.
-        listed = "headworks_module(model SOURCES xrun.cc HEADERS run.h\n # run.cc\n  TESTS tests/run_test.cc)\n"
+        listed = ("headworks_module(model SOURCES xrun.cc HEADERS run.h\n # run.cc\n"
+                  "  TESTS tests/run_test.cc)\n")
         self.assertFires("listed_sources", "src/model/run.cc", {"src/model/CMakeLists.txt": listed})
 
     def test_links(self):
