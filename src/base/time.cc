@@ -46,7 +46,10 @@ std::string FormatDuration(Duration duration) {
   if (us < 0) return "-" + FormatDuration(-duration);
   if (us < 1'000) return fmt::format("{}us", us);
   if (us < 1'000'000) return fmt::format("{}ms", us / 1'000);
-  if (us < 60'000'000) return fmt::format("{:.1f}s", static_cast<double>(us / 100'000) / 10);
+  if (us < 60'000'000) {
+    const auto tenths = us / 100'000;
+    return fmt::format("{:.1f}s", static_cast<double>(tenths) / 10);
+  }
   const auto s = us / 1'000'000;
   if (s < 3'600) return fmt::format("{}m{:02}s", s / 60, s % 60);
   return fmt::format("{}h{:02}m", s / 3'600, s / 60 % 60);
