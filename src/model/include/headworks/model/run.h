@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "headworks/base/ids.h"
@@ -71,7 +74,7 @@ TriggerDecision Decide(TriggerRule rule, const UpstreamCounts& counts, std::uint
 struct TaskRun {
   UpstreamCounts upstreams;
   Epoch epoch;           // of the last attempt; 0 = none yet
-  Instant not_before{};  // kParked: wakes then
+  Instant not_before{};  // kParked: wakes then; live: when the attempt was queued; else unset
   Instant since{};       // of the present state; persisted once there is a row
   std::uint32_t generation = 0;
   std::uint32_t snoozes = 0;
@@ -81,17 +84,27 @@ struct TaskRun {
   TaskState state = TaskState::kWaiting;
   Reason reason = Reason::kNone;
   bool has_row : 1 = false;
-  bool dirty : 1 = false;            // in Changes of the round under way
-  bool cancel_sent : 1 = false;      // the live attempt was told
-  bool settled_counted : 1 = false;  // successors know how it ended
-  bool zombie : 1 = false;           // shown settled, attempt not provably over
+  bool dirty : 1 = false;        // in Changes of the round under way
+  bool cancel_sent : 1 = false;  // the live attempt was told
+  bool zombie : 1 = false;       // shown settled, attempt not provably over
 };
 static_assert(sizeof(TaskRun) <= 64);
 
 /// What a reset (rerun, mark) still has to do; it goes on over several rounds, and what is left is
-/// derived from it and the tasks' generations.  Nothing is queued meanwhile.
+/// derived from it and the tasks' rows.  Nothing is queued or decided meanwhile.
 struct ResetCursor {
-  enum class Kind : std::uint8_t { kNone = 0, kFailed = 1, kFrom = 2, kAll = 3, kMark = 4 };
+  enum class Kind : std::uint8_t {
+    kNone = 0,
+    /// Failed, upstream_failed and cancelled tasks, and what is downstream of them.
+    kFailed = 1,
+    /// `task` and what is downstream of it.
+    kFrom = 2,
+    kAll = 3,
+    /// What a trigger rule settled downstream of the marked `task`.
+    kMark = 4,
+    /// A mark made main tasks run after `finally`: on_cancel and finally tasks once more.
+    kFinally = 5,
+  };
   Kind kind = Kind::kNone;
   TaskNo task;  // kFrom, kMark
 };
@@ -115,6 +128,7 @@ struct RunHeader {
   Instant finished_at{};  // zero = not finished
   Instant paused_at{};
   Instant cancel_requested_at{};
+  /// When the rest was over and `finally` began; set in runs without such tasks too.
   Instant finally_started_at{};
   bool finally_stopped = false;  // second cancel, or finally_timeout
   Instant expires_at{};
@@ -139,13 +153,16 @@ struct Run {
   std::vector<TaskRun> tasks;
 
   // Derived; rebuilt by `Rebuild` from header and task rows.
-  std::deque<TaskNo> unpropagated;    // settled, successors not told yet
-  std::uint32_t live = 0;             // queued or running, zombies included
-  std::uint32_t failed_deciding = 0;  // tasks whose end makes the run failed
-
-  // Continuations of large consequences.
-  bool settling = false;          // cancel: unstarted tasks left to settle
-  std::uint32_t settle_next = 0;  // ... from this task on
+  std::uint32_t live = 0;                    // queued or running, zombies included
+  std::uint32_t failed_deciding = 0;         // tasks whose end makes the run failed
+  std::array<std::uint32_t, 3> unsettled{};  // per TaskRole
+  /// Unstarted tasks that a trigger rule or a cancel settles next.  Their successors learn of it
+  /// only then: this is all that a large cascade leaves to later rounds.
+  std::deque<TaskNo> to_settle;
+  /// What `header.reset` has left to do.
+  std::deque<TaskNo> to_reset;
+  /// Min-heap over `not_before` of parked tasks; entries that no longer hold are dropped late.
+  std::vector<std::pair<Instant, TaskNo>> wakes;
 };
 
 }  // namespace headworks::model

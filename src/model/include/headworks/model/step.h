@@ -96,7 +96,8 @@ struct AttemptRecord {
 /// What happened to the run as such; kept for the audit.
 struct RunEventRecord {
   Instant at{};
-  /// "started", "cancel", "pause", "resume", "rerun", "mark", "finished", "stuck", "unstuck".
+  /// "started", "cancel", "pause", "resume", "rerun", "mark", "zombie", "finished", "stuck",
+  /// "unstuck".
   std::string kind;
   std::string actor;
   std::string detail;

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "headworks/model/step.h"
+
+namespace headworks::model {
+
+inline constexpr bool IsSet(Instant instant) { return instant != Instant{}; }
+/// Waiting or ready: what a task is then is derived from its upstreams and the run's phase.
+inline constexpr bool IsUnstarted(TaskState s) {
+  return s == TaskState::kWaiting || s == TaskState::kReady;
+}
+
+/// What may happen to tasks of one role at this point of the run's life.
+enum class Gate : std::uint8_t {
+  kClosed,  // not yet
+  kOpen,
+  kStop,  // never again: unstarted tasks are settled, live ones told
+};
+
+/// One application of one event to one run; lives as long as one call of Step or Rebuild.
+///
+/// The idea.  A task that is waiting or ready has no stored state of its own: `Derive` says what it
+/// is, from the header (phase, cancel, reset) and the counts of its settled upstreams, which are
+/// pushed along the edges the moment a task settles.  Where it says that the task settles without
+/// running, the task stands in `Run::to_settle` until the budget allows its row.  So header and
+/// rows determine the whole memory state after every step, and Rebuild needs no log.
+class Stepper {
+ public:
+  Stepper(Run& run, Instant now, std::size_t budget, Changes& changes);
+
+  Status Apply(const Event& event);
+
+  /// Rebuild: everything that follows from header and rows, and the effects a crash may have lost.
+  Status Load(const std::vector<StoredTask>& rows);
+
+ private:
+  // step.cc: one handler per event.  A handler that finds nothing to do sets `stale_`.
+  Status On(const StartRun&);
+  Status On(const QueueTask&);
+  Status On(const AttemptStarted&);
+  Status On(const AttemptEnded&);
+  Status On(const OfferAnswered&);
+  Status On(const TimerDue&);
+  Status On(const CancelRun&);
+  Status On(const PauseRun&);
+  Status On(const ResumeRun&);
+  Status On(const RerunTasks&);
+  Status On(const MarkTask&);
+  Status On(const ContinueRun&);
+  Status Stale();
+  Status Superseded();
+  Status OnTaskTimer(TaskNo no);
+  Status OnRunTimer();
+
+  // verdict.cc: how an attempt's end moves its task.
+  void Record(TaskNo no, const Outcome& outcome);
+  void ApplyVerdict(TaskNo no, const Outcome& outcome);
+  void Requeue(TaskNo no);
+  void Park(TaskNo no, Reason reason, Instant until);
+  void Zombify(TaskNo no, TaskState state, Reason reason);
+  std::uint64_t Seed(TaskNo no) const;
+
+  // settle.cc: derivation, propagation, phases.
+  struct Target {
+    TaskState state;
+    Reason reason = Reason::kNone;
+  };
+  Gate GateOf(TaskRole role) const;
+  Reason StopReason(TaskRole role) const;
+  Target Derive(TaskNo no) const;
+  /// Brings an unstarted or parked task in line with `Derive`; tells a live one to stop.
+  void Reconsider(TaskNo no);
+  void ReconsiderAll(TaskNo from = TaskNo{0});
+  void Settle(TaskNo no, TaskState state, Reason reason);
+  void BeginCancel(Reason reason, const std::string& actor);
+  void StopFinally(std::string_view why, const std::string& actor);
+  void StartFinally();
+  void ZombifyLive(TaskRole first, TaskRole last, TaskState state, Reason reason);
+  void Finish();
+  bool DrainSettles();
+  bool NextPhase();
+  /// Goes on with whatever follows from the state, as far as the budget reaches.
+  void Advance();
+
+  // reset.cc: rerun and mark.
+  Status CheckRerun(const RerunTasks& event) const;
+  std::vector<bool> ResetMembers(const ResetCursor& cursor, std::uint32_t generation) const;
+  bool LeftToReset(TaskNo no, ResetCursor::Kind kind, std::uint32_t generation) const;
+  void StartReset(const ResetCursor& cursor);
+  void FillToReset();
+  bool ContinueReset();
+  void ResetTask(TaskNo no);
+
+  // rebuild.cc
+  Status LoadRow(const StoredTask& row);
+  void EmitEffects();
+
+  // State, with every counter that hangs on it.
+  void SetState(TaskNo no, TaskState to, Reason reason = Reason::kNone);
+  /// Adds (or takes back) how `no` ended in its successors' counts.
+  void Count(TaskNo no, int sign);
+  bool Decides(TaskNo no, TaskState state) const;
+  void Touch(TaskNo no);
+  void AddEvent(std::string_view kind, const std::string& actor, std::string detail = {});
+  void Tell(TaskNo no);
+  void AddBackstop(TaskNo no);
+
+  // Deadlines.
+  Instant RunDeadline() const;
+  Instant Backstop(TaskNo no) const;
+  Instant NextParked();
+  void UpdateWake();
+
+  TaskRun& At(TaskNo no) { return run_.tasks[no.value]; }
+  const TaskRun& At(TaskNo no) const { return run_.tasks[no.value]; }
+  const Task& Spec(TaskNo no) const { return run_.workflow->task(no); }
+  bool Exists(TaskNo no) const { return no.value < run_.tasks.size(); }
+  std::uint32_t& Unsettled(TaskRole role) { return run_.unsettled[static_cast<std::size_t>(role)]; }
+  bool Cancelling() const { return IsSet(header_.cancel_requested_at); }
+  bool InFinally() const { return IsSet(header_.finally_started_at); }
+  bool Resetting() const { return header_.reset.kind != ResetCursor::Kind::kNone; }
+  std::string Name(TaskNo no) const;
+
+  Run& run_;
+  RunHeader& header_;
+  const Instant now_;
+  std::size_t budget_;
+  Changes& changes_;
+  bool stale_ = false;
+  bool revived_ = false;  // a main task became ready after `finally` had begun
+};
+
+/// True if the run must be in memory: something is live, can be queued, or goes on.
+bool NeedsMemory(const Run& run);
+
+}  // namespace headworks::model
