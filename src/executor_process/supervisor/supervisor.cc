@@ -262,8 +262,8 @@ std::vector<pid_t> Supervisor::Children() {
   }
   std::array<char, 16384> buffer;
   std::string text;
-  for (ssize_t n; (n = pread(children_, buffer.data(), buffer.size(),
-                             static_cast<off_t>(text.size()))) > 0;) {
+  for (ssize_t n;
+       (n = pread(children_, buffer.data(), buffer.size(), static_cast<off_t>(text.size()))) > 0;) {
     text.append(buffer.data(), static_cast<std::size_t>(n));
     if (static_cast<std::size_t>(n) < buffer.size() / 2) break;
   }

@@ -69,7 +69,8 @@ class Supervisor {
 
   bool Open();
   void Receive();
-  void HandleSpawn(const Spawn& request, std::string_view inline_body, const int* fds, int fd_count);
+  void HandleSpawn(const Spawn& request, std::string_view inline_body, const int* fds,
+                   int fd_count);
   void HandleKill(const Kill& request);
   void Close();
   template <typename Message>
