@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+/// Text that people write: is it valid, and what did they mean.
+namespace headworks {
+
+/// Length of the longest prefix of `text` that is valid UTF-8 (RFC 3629); `text.size()` if all is.
+std::size_t ValidUtf8Prefix(std::string_view text);
+
+/// The entry of `known` that `word` most likely misspells; empty if none is near.  Counts inserted,
+/// dropped, changed and swapped characters, upper and lower case being equal; a third of the word,
+/// at most 3, may be wrong.  Of equally near ones the first.  Words over 100 bytes have none.
+std::string_view NearestWord(std::string_view word, std::span<const std::string_view> known);
+
+/// ", did you mean 'x'?" with the nearest word, or empty: to be appended to an error.
+std::string DidYouMean(std::string_view word, std::span<const std::string_view> known);
+
+}  // namespace headworks

@@ -1,0 +1,89 @@
+#include "headworks/base/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+namespace headworks {
+namespace {
+
+constexpr std::size_t kLongestWord = 100;
+
+/// Length of the UTF-8 sequence at the front of `text`; 0 = invalid.
+std::size_t Utf8SequenceLength(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xC0U) != 0x80) return 0;
+  const unsigned char second = byte(1);
+  const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
+  const bool surrogate = lead == 0xED && second >= 0xA0;
+  const bool too_large = lead == 0xF4 && second >= 0x90;
+  return overlong || surrogate || too_large ? 0 : length;
+}
+
+char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+/// Optimal string alignment distance of two words of at most kLongestWord bytes, or any number
+/// above `limit` if it is larger than that.
+std::size_t Distance(std::string_view a, std::string_view b, std::size_t limit) {
+  std::array<std::array<std::size_t, kLongestWord + 1>, 3> rows;
+  for (std::size_t j = 0; j <= b.size(); ++j) rows[0][j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    auto& row = rows[i % 3];
+    const auto& above = rows[(i - 1) % 3];
+    const auto& two_above = rows[(i + 1) % 3];
+    row[0] = i;
+    std::size_t least = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const bool same = Lower(a[i - 1]) == Lower(b[j - 1]);
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (same ? 0 : 1)});
+      if (i > 1 && j > 1 && Lower(a[i - 1]) == Lower(b[j - 2]) &&
+          Lower(a[i - 2]) == Lower(b[j - 1]))
+        row[j] = std::min(row[j], two_above[j - 2] + 1);
+      least = std::min(least, row[j]);
+    }
+    if (least > limit) return least;
+  }
+  return rows[a.size() % 3][b.size()];
+}
+
+}  // namespace
+
+std::size_t ValidUtf8Prefix(std::string_view text) {
+  std::size_t i = 0;
+  while (i < text.size()) {
+    const std::size_t length = Utf8SequenceLength(text.substr(i));
+    if (length == 0) break;
+    i += length;
+  }
+  return i;
+}
+
+std::string_view NearestWord(std::string_view word, std::span<const std::string_view> known) {
+  if (word.empty() || word.size() > kLongestWord) return {};
+  std::size_t limit = std::clamp<std::size_t>(word.size() / 3, 1, 3);
+  std::string_view nearest;
+  for (const std::string_view candidate : known) {
+    const std::size_t longer = std::max(candidate.size(), word.size());
+    if (longer > kLongestWord || longer - std::min(candidate.size(), word.size()) > limit) continue;
+    const std::size_t distance = Distance(word, candidate, limit);
+    if (distance > limit || distance >= longer) continue;
+    nearest = candidate;
+    if (distance == 0) break;
+    limit = distance - 1;  // only a nearer one may replace it
+  }
+  return nearest;
+}
+
+std::string DidYouMean(std::string_view word, std::span<const std::string_view> known) {
+  const std::string_view nearest = NearestWord(word, known);
+  return nearest.empty() ? std::string() : fmt::format(", did you mean '{}'?", nearest);
+}
+
+}  // namespace headworks
