@@ -142,6 +142,8 @@ struct WorkflowDefinition {
 
 /// One fault in a definition.
 struct Fault {
+  /// Stable, e.g. "HW1021"; `headworks explain` says more.  Static storage.
+  std::string_view code;
   /// "tasks.build.needs[0]": where, in the terms of the file.
   std::string field;
   /// What is wrong and what to do.
@@ -181,6 +183,8 @@ class Workflow {
 
  private:
   Workflow() = default;
+  void Number(WorkflowDefinition definition, std::span<const std::uint32_t> order,
+              std::span<const std::uint32_t> offset, std::span<const std::uint32_t> upstreams);
 
   WorkflowDefinition definition_;
   std::string canonical_json_;
@@ -191,7 +195,8 @@ class Workflow {
   std::uint32_t main_end_ = 0, on_cancel_end_ = 0;
 };
 
-/// The fixed shard of a workflow: `hash(tenant, package, workflow) % 64`.
+/// The fixed shard of a workflow: `hash(tenant, package, workflow) % 64`, with the hash FNV-1a
+/// (64 bits) over the parts, each ended by a NUL, mixed by `Mix64`.  Stored: it never changes.
 Shard ShardOf(const Namespace& name);
 
 /// "all_success" and so on, both ways; an unknown name is nullopt.

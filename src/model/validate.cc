@@ -1,0 +1,240 @@
+#include "validate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cmath>
+
+#include "headworks/base/json.h"
+#include "headworks/base/text.h"
+
+namespace headworks::model {
+namespace {
+
+constexpr Duration kLongest = std::chrono::hours(24 * 3653);  // as ParseDuration
+
+bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+/// `[A-Za-z0-9_.-]{1,100}`
+bool IsName(std::string_view text) {
+  return !text.empty() && text.size() <= 100 && std::ranges::all_of(text, [](char c) {
+    return IsLetter(c) || IsDigit(c) || c == '_' || c == '.' || c == '-';
+  });
+}
+
+/// `[A-Za-z_][A-Za-z0-9_]*`, with `dash` also `-` after the first, at most 100 bytes.
+bool IsIdentifier(std::string_view text, bool dash) {
+  return !text.empty() && text.size() <= 100 && !IsDigit(text[0]) && text[0] != '-' &&
+         std::ranges::all_of(text, [&](char c) {
+           return IsLetter(c) || IsDigit(c) || c == '_' || (dash && c == '-');
+         });
+}
+
+std::string Join(std::string_view at, std::string_view key) {
+  return at.empty() ? std::string(key) : fmt::format("{}.{}", at, key);
+}
+
+class FieldChecker {
+ public:
+  FieldChecker(WorkflowDefinition& definition, FaultList& faults)
+      : definition_(definition), faults_(faults) {}
+
+  void CheckWorkflow();
+  void CheckTask(const Task& task);
+
+ private:
+  // A field is `at` and `key` joined, and only when it has a fault: most have none.
+  void Range(std::string_view at, std::string_view key, std::int64_t value, std::int64_t least,
+             std::int64_t most);
+  void Range(std::string_view at, std::string_view key, Duration value, Duration least);
+  void Text(std::string_view at, std::string_view key, std::string_view text);
+  void Environment(std::string_view at, const std::map<std::string, std::string>& env);
+  void Params();
+  void CheckAction(const std::string& at, const Action& action);
+  void CheckRetry(const std::string& at, const RetryPolicy& retry);
+
+  WorkflowDefinition& definition_;
+  FaultList& faults_;
+};
+
+void FieldChecker::Range(std::string_view at, std::string_view key, std::int64_t value,
+                         std::int64_t least, std::int64_t most) {
+  if (value < least || value > most)
+    faults_.Add("HW1111", Join(at, key),
+                fmt::format("{} is out of range: it must be {} to {}", value, least, most));
+}
+
+void FieldChecker::Range(std::string_view at, std::string_view key, Duration value,
+                         Duration least) {
+  if (value < least || value > kLongest)
+    faults_.Add("HW1111", Join(at, key),
+                fmt::format("{} is out of range: it must be {} to 10 years", FormatDuration(value),
+                            FormatDuration(least)));
+}
+
+void FieldChecker::Text(std::string_view at, std::string_view key, std::string_view text) {
+  if (text.find('\0') != std::string_view::npos)
+    faults_.Add("HW1114", Join(at, key),
+                "contains a NUL character, which no command line or environment can carry; "
+                "remove it");
+  else if (const std::size_t valid = ValidUtf8Prefix(text); valid != text.size())
+    faults_.Add("HW1114", Join(at, key), fmt::format("is not valid UTF-8 from byte {} on", valid));
+}
+
+void FieldChecker::Environment(std::string_view at, const std::map<std::string, std::string>& env) {
+  for (const auto& [name, value] : env) {
+    if (!IsIdentifier(name, false))
+      faults_.Add("HW1112", Join(at, name),
+                  fmt::format("{} cannot name an environment variable; use letters, digits and _, "
+                              "no digit first, at most 100",
+                              QuoteJson(name)));
+    Text(at, name, value);
+  }
+}
+
+void FieldChecker::Params() {
+  for (auto& [name, value] : definition_.params) {
+    if (!IsIdentifier(name, false))
+      faults_.Add("HW1113", "params." + name,
+                  fmt::format("{} cannot name a parameter; use letters, digits and _, no digit "
+                              "first, at most 100",
+                              QuoteJson(name)));
+    auto parsed = ParseJson(value, {});
+    if (parsed)
+      value = CanonicalJson(*parsed);
+    else
+      faults_.Add("HW1113", "params." + name, "the default value is " + parsed.error().message);
+  }
+}
+
+void FieldChecker::CheckWorkflow() {
+  const WorkflowDefinition& d = definition_;
+  const auto name = [&](std::string_view field, std::string_view value) {
+    if (!IsName(value))
+      faults_.Add("HW1101", std::string(field),
+                  fmt::format("{} is not a name; use 1 to 100 letters, digits, _ . and -",
+                              QuoteJson(value)));
+  };
+  name("name", d.name.workflow);
+  name("tenant", d.name.tenant);
+  name("package", d.name.package);
+  Text("", "description", d.description);
+  Text("", "base_dir", d.base_dir);
+  if (!d.base_dir.empty() && d.base_dir.front() != '/')
+    faults_.Add("HW1115", "base_dir",
+                fmt::format("{} is relative; give an absolute path, because runs outlive the "
+                            "folder they were started in",
+                            QuoteJson(d.base_dir)));
+  Params();
+  Environment("env", d.env);
+  Range("", "timeout", d.timeout, Duration(0));
+  Range("", "finally_timeout", d.finally_timeout, Duration(1));
+  Range("", "cancel_timeout", d.cancel_timeout, Duration(1));
+  Range("", "max_parallel", d.max_parallel, 0, Workflow::kMaxTasks);
+}
+
+void FieldChecker::CheckAction(const std::string& at, const Action& action) {
+  if (const auto* shell = std::get_if<ShellAction>(&action)) {
+    if (shell->script.find_first_not_of(" \t\r\n") == std::string::npos)
+      faults_.Add("HW1110", at + ".run", "the script is empty; write the commands to run");
+    Text(at, "run", shell->script);
+  } else if (const auto* exec = std::get_if<ExecAction>(&action)) {
+    if (exec->argv.empty() || exec->argv.front().empty())
+      faults_.Add("HW1110", at + ".exec",
+                  "the program is missing; write a list: the program, then its arguments");
+    for (std::size_t i = 0; i < exec->argv.size(); ++i)
+      Text(at, fmt::format("exec[{}]", i), exec->argv[i]);
+  } else {
+    const std::string& function = std::get<FunctionAction>(action).function;
+    if (function.empty())
+      faults_.Add("HW1110", at + ".function",
+                  "the function's name is empty; write the name it is registered under");
+    Text(at, "function", function);
+  }
+}
+
+void FieldChecker::CheckRetry(const std::string& at, const RetryPolicy& retry) {
+  Range(at, "max_attempts", retry.max_attempts, 1, 1'000);
+  Range(at, "max_losses", retry.max_losses, 1, 1'000);
+  Range(at, "initial", retry.initial, Duration(0));
+  Range(at, "max", retry.max, Duration(0));
+  if (retry.initial > retry.max && retry.max >= Duration(0))
+    faults_.Add("HW1111", at + ".initial",
+                fmt::format("{} is above retry.max, {}; lower it or raise max",
+                            FormatDuration(retry.initial), FormatDuration(retry.max)));
+  if (!(retry.jitter >= 0 && retry.jitter <= 1))  // so that NaN is refused too
+    faults_.Add("HW1111", at + ".jitter",
+                fmt::format("{} is out of range: it must be 0 to 1", retry.jitter));
+}
+
+void FieldChecker::CheckTask(const Task& task) {
+  const std::string at = TaskField(task);
+  if (!IsIdentifier(task.id, true))
+    faults_.Add("HW1103", at,
+                fmt::format("{} is not a task id; use letters, digits, _ and -, no digit or - "
+                            "first, at most 100",
+                            QuoteJson(task.id)));
+  CheckAction(at, task.action);
+  CheckRetry(at + ".retry", task.retry);
+  Environment(at + ".env", task.env);
+  for (std::size_t i = 0; i < task.inherit_env.size(); ++i)
+    if (!IsIdentifier(task.inherit_env[i], false))
+      faults_.Add("HW1112", fmt::format("{}.inherit_env[{}]", at, i),
+                  fmt::format("{} cannot name an environment variable; use letters, digits and _, "
+                              "no digit first, at most 100",
+                              QuoteJson(task.inherit_env[i])));
+  Text(at, "cwd", task.cwd);
+  Range(at, "timeout", task.timeout, Duration(0));
+  Range(at, "grace", task.grace, Duration(0));
+  Range(at, "priority", task.priority, -1'000, 1'000);
+}
+
+}  // namespace
+
+void FaultList::Add(std::string_view code, std::string field, std::string message) {
+  if (faults_.size() < kMost)
+    faults_.push_back({code, std::move(field), std::move(message)});
+  else
+    ++dropped_;
+}
+
+std::vector<Fault> FaultList::Take() {
+  if (dropped_ > 0)
+    faults_.push_back(
+        {"HW1116", "", fmt::format("and {} more faults; mend these first", dropped_)});
+  return std::move(faults_);
+}
+
+std::string TaskField(const Task& task) {
+  switch (task.role) {
+    case TaskRole::kOnCancel:
+      return "on_cancel." + task.id;
+    case TaskRole::kFinally:
+      return "finally." + task.id;
+    case TaskRole::kMain:
+      break;
+  }
+  return "tasks." + task.id;
+}
+
+void CheckFields(WorkflowDefinition& definition, FaultList& faults) {
+  FieldChecker checker(definition, faults);
+  checker.CheckWorkflow();
+  for (const Task& task : definition.tasks) checker.CheckTask(task);
+}
+
+Error ToError(const std::vector<Fault>& faults, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, faults.size()); ++i) {
+    const Fault& fault = faults[i];
+    fmt::format_to(std::back_inserter(text), "{}{} {}{}{}", i == 0 ? "" : "\n", fault.code,
+                   fault.field, fault.field.empty() ? "" : ": ", fault.message);
+  }
+  if (faults.size() > most)
+    fmt::format_to(std::back_inserter(text), "\nand {} more", faults.size() - most);
+  return Error{Code::kInvalidArgument, std::move(text)};
+}
+
+}  // namespace headworks::model
