@@ -38,7 +38,7 @@ std::string Join(std::string_view at, std::string_view key) {
 
 class FieldChecker {
  public:
-  FieldChecker(WorkflowDefinition& definition, FaultList& faults)
+  FieldChecker(const WorkflowDefinition& definition, FaultList& faults)
       : definition_(definition), faults_(faults) {}
 
   void CheckWorkflow();
@@ -55,7 +55,7 @@ class FieldChecker {
   void CheckAction(const std::string& at, const Action& action);
   void CheckRetry(const std::string& at, const RetryPolicy& retry);
 
-  WorkflowDefinition& definition_;
+  const WorkflowDefinition& definition_;
   FaultList& faults_;
 };
 
@@ -95,16 +95,13 @@ void FieldChecker::Environment(std::string_view at, const std::map<std::string, 
 }
 
 void FieldChecker::Params() {
-  for (auto& [name, value] : definition_.params) {
+  for (const auto& [name, value] : definition_.params) {
     if (!IsIdentifier(name, false))
       faults_.Add("HW1113", "params." + name,
                   fmt::format("{} cannot name a parameter; use letters, digits and _, no digit "
                               "first, at most 100",
                               QuoteJson(name)));
-    auto parsed = ParseJson(value, {});
-    if (parsed)
-      value = CanonicalJson(*parsed);
-    else
+    if (const auto parsed = ParseJson(value, {}); !parsed)
       faults_.Add("HW1113", "params." + name, "the default value is " + parsed.error().message);
   }
 }
@@ -219,10 +216,20 @@ std::string TaskField(const Task& task) {
   return "tasks." + task.id;
 }
 
-void CheckFields(WorkflowDefinition& definition, FaultList& faults) {
+bool CheckFields(const WorkflowDefinition& definition, FaultList& faults) {
+  const std::vector<Task>& tasks = definition.tasks;
+  if (tasks.size() > Workflow::kMaxTasks) {
+    faults.Add("HW1102", "tasks",
+               fmt::format("{} tasks, at most {} are taken; split the workflow", tasks.size(),
+                           Workflow::kMaxTasks));
+    return false;
+  }
+  if (std::ranges::find(tasks, TaskRole::kMain, &Task::role) == tasks.end())
+    faults.Add("HW1102", "tasks", "there is no task; a workflow needs at least one");
   FieldChecker checker(definition, faults);
   checker.CheckWorkflow();
-  for (const Task& task : definition.tasks) checker.CheckTask(task);
+  for (const Task& task : tasks) checker.CheckTask(task);
+  return true;
 }
 
 Error ToError(const std::vector<Fault>& faults, std::size_t most) {

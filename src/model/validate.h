@@ -29,9 +29,9 @@ class FaultList {
 /// "tasks.build", "finally.clean": where a task stands in a file.
 std::string TaskField(const Task& task);
 
-/// Checks all that can be seen without the graph: names, ranges, texts.  Brings the default values
-/// of parameters into canonical form.
-void CheckFields(WorkflowDefinition& definition, FaultList& faults);
+/// Checks all that can be seen without the graph: number of tasks, names, ranges, texts.  False if
+/// there are too many tasks to look at.
+bool CheckFields(const WorkflowDefinition& definition, FaultList& faults);
 
 /// Joins faults to one error, one a line, at most `most` of them.
 Error ToError(const std::vector<Fault>& faults, std::size_t most);

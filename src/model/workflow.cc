@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/json/value.hpp>
 #include <numeric>
 #include <unordered_map>
 
@@ -211,21 +212,18 @@ std::optional<TriggerRule> TriggerRuleFromName(std::string_view name) {
   return static_cast<TriggerRule>(found - kTriggerRuleNames.begin());
 }
 
+std::vector<Fault> Workflow::Check(const WorkflowDefinition& definition) {
+  FaultList faults;
+  if (CheckFields(definition, faults)) GraphBuilder(definition.tasks, faults).Order();
+  return faults.Take();
+}
+
 Result<std::shared_ptr<const Workflow>> Workflow::Create(WorkflowDefinition definition,
                                                          std::vector<Fault>* faults) {
   FaultList found;
-  std::vector<std::uint32_t> order;
   GraphBuilder graph(definition.tasks, found);
-  if (definition.tasks.size() > kMaxTasks) {
-    found.Add("HW1102", "tasks",
-              fmt::format("{} tasks, at most {} are taken; split the workflow",
-                          definition.tasks.size(), kMaxTasks));
-  } else {
-    if (std::ranges::find(definition.tasks, TaskRole::kMain, &Task::role) == definition.tasks.end())
-      found.Add("HW1102", "tasks", "there is no task; a workflow needs at least one");
-    CheckFields(definition, found);
-    order = graph.Order();
-  }
+  std::vector<std::uint32_t> order;
+  if (CheckFields(definition, found)) order = graph.Order();
   if (!found.empty()) {
     std::vector<Fault> all = found.Take();
     Error error = ToError(all, kFaultsInMessage);
@@ -233,6 +231,10 @@ Result<std::shared_ptr<const Workflow>> Workflow::Create(WorkflowDefinition defi
     return error;
   }
 
+  for (auto& [name, value] : definition.params) {
+    HEADWORKS_ASSIGN(const auto parsed, ParseJson(value, {}));
+    value = CanonicalJson(parsed);
+  }
   const std::shared_ptr<Workflow> workflow(new Workflow);
   workflow->Number(std::move(definition), order, graph.upstreams().offset,
                    graph.upstreams().values);

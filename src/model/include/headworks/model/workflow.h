@@ -160,6 +160,8 @@ class Workflow {
  public:
   static constexpr std::size_t kMaxTasks = 1'000'000;
 
+  /// All faults of `definition`; empty = Create takes it.  Of a hopeless one the first 1,000.
+  static std::vector<Fault> Check(const WorkflowDefinition& definition);
   /// kInvalidArgument joins all faults; `faults`, if given, receives them one by one.
   static Result<std::shared_ptr<const Workflow>> Create(WorkflowDefinition definition,
                                                         std::vector<Fault>* faults = nullptr);

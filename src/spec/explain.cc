@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "headworks/spec/fault.h"
+
+namespace headworks::spec {
+namespace {
+
+/// Ascending by code.  Codes are public: append, never reuse.
+constexpr auto kExplanations = std::to_array<Explanation>({
+    {"HW1001", "the file is no text",
+     "A workflow file is UTF-8 text of at most 16 MiB. The file is larger, is in another encoding "
+     "(UTF-16, Latin-1), or holds control characters. Save it as UTF-8 in your editor, or convert "
+     "it: iconv -f LATIN1 -t UTF-8 old.yaml > new.yaml. A very large workflow is better split into "
+     "several."},
+    {"HW1002", "the file is not YAML",
+     "The parser cannot make sense of the text from the marked place on, so nothing behind it was "
+     "looked at. Usual causes: a tab in the indentation (YAML takes spaces only), lines of one map "
+     "that are indented differently, a quote or bracket that is never closed, and text with ': ' "
+     "or ' #' in it that has no quotes. Commands of several lines go best into a block:\n"
+     "  run: |\n    echo one\n    echo two"},
+    {"HW1003", "the file is too deep, or its aliases multiply",
+     "Lists and maps may be nested 64 deep, and with all aliases (*name) and merge keys (<<) "
+     "written out a file may come to 512 MiB. These bounds keep a small file from filling the "
+     "memory of the machine. An alias that stands within the thing it names has no end and is "
+     "refused too. Flatten the value, or write it once and refer to it less often."},
+    {"HW1004", "a key stands twice in one map",
+     "YAML allows a key only once in a map, and most programs silently keep one of the two values. "
+     "Headworks does not guess which one you meant. Rename one of them (two tasks need two ids), "
+     "or merge the two values into one."},
+    {"HW1005", "a part of YAML that is not taken",
+     "A workflow file is one YAML document without tags. Not taken are: tags (!!str, !custom), "
+     "because they make the same text mean different things; a second document after ---, because "
+     "a file holds one workflow; keys that are no text; and << with something that is no map. "
+     "Quotes make text of a number, so !!str 1 is written \"1\"."},
+    {"HW1006", "an unknown key",
+     "Keys are checked, because a misspelt one would otherwise be a setting that silently does "
+     "nothing. The message names the nearest known key, or where the key belongs. A workflow has "
+     "version, name, description, params, env, max_parallel, timeout, on_failure, tasks, "
+     "on_cancel, finally, finally_timeout. A task has description, needs, one of run, exec and "
+     "function, and env, inherit_env, cwd, retry, timeout, grace, priority, trigger_rule, "
+     "allow_failure. A retry has max_attempts, backoff, initial, max, jitter, max_losses."},
+    {"HW1007", "a reserved key",
+     "The key has a meaning in a later version of the language. This program cannot do what it "
+     "asks for, so it refuses the file instead of running it differently from what it says. "
+     "Remove the key, or update Headworks."},
+    {"HW1008", "something required is missing",
+     "Every file has `version: 1` and at least one task under `tasks`, and every task says what it "
+     "does with one of run (a shell script), exec (a program and its arguments) or function (a "
+     "registered function). The smallest file:\n"
+     "  version: 1\n  tasks:\n    hello: {run: echo hello}"},
+    {"HW1009", "a value of the wrong type",
+     "The value is, say, a list where text belongs, or text where a list belongs. Note that "
+     "booleans are true and false only: yes, no, on and off are text, as YAML 1.2 has it. "
+     "`exec` takes a list ([ls, -l]); a command line for a shell goes under `run`. Values of "
+     "environment variables may be numbers, which are taken as they are written; an empty one is "
+     "written \"\"."},
+    {"HW1010", "a value that is not taken",
+     "The type is right, the value is not: a name that is none of those listed, a duration without "
+     "unit (write 30s, 10m, 1h30m), or a number that JSON cannot hold (.inf, .nan, more than 64 "
+     "bits)."},
+    {"HW1011", "an unknown version of the language",
+     "`version` says which language the file is written in, so that a file keeps its meaning for "
+     "ever. This program reads version 1."},
+    {"HW1012", "a task that does two things",
+     "A task has exactly one of run, exec and function. Keep one, or make two tasks, the second of "
+     "which needs the first."},
+    {"HW1101", "a name that is not taken",
+     "Names of workflows, packages and tenants are 1 to 100 letters, digits, _ . and - (of ASCII), "
+     "because they stand in keys, addresses and file names. Without `name:` a workflow is called "
+     "like its file without the extension."},
+    {"HW1102", "no task, or too many",
+     "A workflow has 1 to 1,000,000 tasks. Those under on_cancel and finally do not make one "
+     "alone: they accompany the others."},
+    {"HW1103", "a task id that is not taken",
+     "Task ids are 1 to 100 letters, digits, _ and -, not beginning with a digit or -. Dots are "
+     "not taken, because tasks.a.output would be ambiguous."},
+    {"HW1104", "two tasks with one id",
+     "Ids are unique in the whole workflow: a task under finally or on_cancel may not be called "
+     "like one under tasks."},
+    {"HW1105", "a need that does not exist",
+     "`needs` names tasks of the same workflow by their ids. The message names the nearest id, if "
+     "one is near."},
+    {"HW1106", "a task that needs itself",
+     "It would wait for its own end. Remove the entry; to repeat a task until it works, use "
+     "`retry`."},
+    {"HW1107", "a need named twice",
+     "Each upstream counts once, so the second entry has no meaning and is likely a slip for "
+     "another id."},
+    {"HW1108", "a need across sections",
+     "Tasks under on_cancel run only after a cancel, and those under finally when everything else "
+     "has ended. So a need may only name a task of the same section. A finally task does not have "
+     "to need the main tasks: it always comes after all of them."},
+    {"HW1109", "a cycle",
+     "The tasks named wait for each other, so that none could ever start. A workflow is a directed "
+     "graph without cycles: remove one of the needs that close the ring."},
+    {"HW1110", "an empty action",
+     "`run` needs a script, `exec` a list with a program, `function` a name. A task that only "
+     "joins others can say `run: \"true\"`."},
+    {"HW1111", "a number or time out of its range",
+     "The message says what the range is. Durations end at 10 years; retry.max_attempts and "
+     "retry.max_losses are 1 to 1,000, retry.jitter is 0 to 1, priority is -1,000 to 1,000, and "
+     "retry.initial is at most retry.max (5m unless it is set)."},
+    {"HW1112", "a variable name that is not taken",
+     "Names of environment variables are letters, digits and _, not beginning with a digit, at "
+     "most 100 characters, as in POSIX: others do not survive a shell."},
+    {"HW1113", "a parameter that is not taken",
+     "Parameter names are letters, digits and _, not beginning with a digit, at most 100 "
+     "characters, so that expressions can name them. A default value is at most 1 MiB of JSON."},
+    {"HW1114", "text that a process cannot take",
+     "Command lines and environment variables are C strings in UTF-8: they cannot hold a NUL "
+     "character (\"\\0\" in YAML). Put binary data into a file and pass its path."},
+    {"HW1115", "a relative base folder",
+     "Relative paths of tasks start at the base folder, which is stored with the workflow and must "
+     "mean the same wherever the engine runs. Give an absolute path."},
+    {"HW1116", "more faults than are shown",
+     "Only the first 1,000 faults are kept. Usually a few of them cause the rest: mend those and "
+     "look again."},
+    {"HW1201", "an unknown parameter",
+     "-p name=value sets a parameter that the workflow declares under `params`. The message names "
+     "the nearest one."},
+    {"HW1202", "a missing parameter",
+     "The workflow declares the parameter without a default (`name:` or `name: null`), so every "
+     "run must give it: -p name=value."},
+    {"HW1203", "a parameter of the wrong type",
+     "A value is read as the type of the parameter's default: `count: 3` takes numbers, `on: true` "
+     "takes true and false, lists and objects are JSON. Put single quotes around JSON for the "
+     "shell: -p 'files=[\"a\", \"b\"]'."},
+    {"HW1204", "an assignment that cannot be read",
+     "Parameters are given as -p name=value, each once. The value begins behind the first = and "
+     "may hold others."},
+    {"HW1205", "an input that is no JSON object",
+     "The input of a run is a JSON object of at most 1 MiB, nested at most 64 deep: --input "
+     "'{\"day\": \"2026-01-31\"}', or --input @file.json."},
+});
+
+}  // namespace
+
+const Explanation* Explain(std::string_view code) {
+  std::string upper(code);
+  for (char& c : upper)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  const auto found = std::ranges::find(kExplanations, upper, &Explanation::code);
+  return found == kExplanations.end() ? nullptr : &*found;
+}
+
+std::vector<const Explanation*> Explanations() {
+  std::vector<const Explanation*> all;
+  for (const Explanation& explanation : kExplanations) all.push_back(&explanation);
+  return all;
+}
+
+}  // namespace headworks::spec

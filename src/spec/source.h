@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headworks/spec/fault.h"
+
+namespace headworks::spec {
+
+/// A place in a source, as the YAML parser counts: 0-based line and byte in the line.
+struct Place {
+  std::uint32_t line = 0;
+  std::uint32_t byte = 0;
+};
+
+/// A text with a name, and what was found wrong in it.  The text must outlive it.
+class Source {
+ public:
+  /// More than these are counted, not kept.
+  static constexpr std::size_t kMostFaults = 1'000;
+
+  Source(std::string name, std::string_view text) : name_(std::move(name)), text_(text) {}
+
+  const std::string& name() const { return name_; }
+  std::string_view text() const { return text_; }
+
+  /// Without its line break; empty if there is no such line.
+  std::string_view Line(std::uint32_t line);
+
+  void Add(std::string_view code, Place place, std::string message);
+  /// A fault of the file as a whole.
+  void AddWhole(std::string_view code, std::string message);
+  bool good() const { return faults_.empty(); }
+  /// By position; the last one says how many more there were.
+  std::vector<Fault> TakeFaults();
+
+ private:
+  std::string name_;
+  std::string_view text_;
+  std::vector<std::size_t> line_starts_;  // filled when the first fault needs it
+  std::vector<Fault> faults_;
+  std::size_t dropped_ = 0;
+};
+
+}  // namespace headworks::spec

@@ -1,0 +1,120 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "headworks/base/json.h"
+#include "headworks/spec/workflow_file.h"
+#include "source.h"
+#include "yaml_tree.h"
+#include "yaml_value.h"
+
+namespace headworks::spec {
+namespace {
+
+/// The document as canonical JSON, or "line:column CODE" of its first fault.
+std::string Json(std::string_view text) {
+  Source source("t.yaml", text);
+  const auto tree = YamlTree::Parse(source);
+  std::string json = tree ? ToJson(*tree, tree->root(), source) : "";
+  if (!source.good()) {
+    const Fault fault = source.TakeFaults().front();
+    return fmt::format("{}:{} {}", fault.line, fault.column, fault.code);
+  }
+  const auto value = ParseJson(json, {});
+  EXPECT_TRUE(value.has_value()) << json;
+  return value ? CanonicalJson(*value) : json;
+}
+
+TEST(Yaml, ScalarsFollowTheCoreSchema) {
+  EXPECT_EQ(Json("[~, null, Null, NULL, '', \"null\", nULL]"),
+            R"([null,null,null,null,"","null","nULL"])");
+  EXPECT_EQ(Json("[true, True, TRUE, false, tRue, yes, on, 'true']"),
+            R"([true,true,true,false,"tRue","yes","on","true"])");
+  EXPECT_EQ(Json("[1, -1, +1, 010, 0o17, 0x1F, -0, 1_000, '1', 0b1]"),
+            R"([1,-1,1,10,15,31,0,"1_000","1","0b1"])");
+  EXPECT_EQ(Json("[1.5, .5, 5., 1e3, -1.5E-2, +.5, 1.2.3, e5, ., -, 12e03]"),
+            R"([1.5,0.5,5,1000,-0.015,0.5,"1.2.3","e5",".","-",12000])");
+  EXPECT_EQ(Json("[9223372036854775807, -9223372036854775808, 18446744073709551615]"),
+            "[9223372036854775807,-9223372036854775808,18446744073709551615]");
+  EXPECT_EQ(Json("[2026-01-31, 12:30, \"\\u00e4\", a#b]"),
+            "[\"2026-01-31\",\"12:30\",\"\xC3\xA4\",\"a#b\"]");
+}
+
+TEST(Yaml, NumbersBeyondJsonAreFaults) {
+  for (const char* number :
+       {".inf", "-.Inf", ".nan", "18446744073709551616", "-9223372036854775809"})
+    EXPECT_EQ(Json(fmt::format("a: {}", number)), "1:4 HW1010") << number;
+}
+
+TEST(Yaml, AliasesAndMergeKeysAreApplied) {
+  EXPECT_EQ(Json("a: &x {k: [1]}\nb: *x\n"), R"({"a":{"k":[1]},"b":{"k":[1]}})");
+  EXPECT_EQ(Json("a: &x {k: 1, l: 2}\nb: {<<: *x, l: 3, m: 4}\n"),
+            R"({"a":{"k":1,"l":2},"b":{"k":1,"l":3,"m":4}})");
+  EXPECT_EQ(Json("- &x {k: 1}\n- &y {k: 2, l: 2}\n- {<<: [*x, *y], m: 3}\n"),
+            R"([{"k":1},{"k":2,"l":2},{"k":1,"l":2,"m":3}])");
+  EXPECT_EQ(Json("'<<': 1"), R"({"<<":1})") << "quoted, it is a key like others";
+  EXPECT_EQ(Json("&a x: 1\n*a : 2\n"), "1:1 HW1004") << "an alias as key is the same key";
+}
+
+TEST(Yaml, RepeatedKeysAreFoundInMapsOfAnySize) {
+  for (const int size : {1, 2, 15, 16, 17, 18, 100}) {
+    std::string text;
+    for (int i = 0; i < size; ++i) text += fmt::format("k{}: 1\n", i);
+    EXPECT_EQ(Json(text).front(), '{');
+    EXPECT_EQ(Json(text + "k0: 2\n"), fmt::format("{}:1 HW1004", size + 1));
+    EXPECT_EQ(Json(text + fmt::format("k{}: 2\n", size - 1)), fmt::format("{}:1 HW1004", size + 1));
+  }
+}
+
+TEST(Yaml, AliasWithinItselfIsRefused) {
+  EXPECT_EQ(Json("a: &x [*x]"), "1:8 HW1003");
+  EXPECT_EQ(Json("&x {a: {b: *x}}"), "1:12 HW1003");
+}
+
+TEST(Yaml, DepthHoldsAtTheBound) {
+  const auto nested = [](std::size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  EXPECT_EQ(Json(nested(kMaxDepth)), nested(kMaxDepth));
+  EXPECT_EQ(Json(nested(kMaxDepth + 1)), "1:65 HW1003");
+  EXPECT_EQ(Json(nested(100'000)), "1:65 HW1003");
+  // Aliases count with what they name: 40 levels within 25.
+  const std::string deep = "[&x " + nested(40) + ", ";
+  EXPECT_EQ(Json(deep + std::string(23, '[') + "*x" + std::string(23, ']') + "]").front(), '[');
+  EXPECT_EQ(Json(deep + std::string(24, '[') + "*x" + std::string(24, ']') + "]"),
+            fmt::format("1:{} HW1003", deep.size() + 25));
+}
+
+TEST(Yaml, AliasesThatMultiplyAreRefused) {
+  std::string laughs = "- &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n";
+  for (int i = 1; i < 10; ++i)
+    laughs += fmt::format("- &a{} [*a{}, *a{}, *a{}, *a{}, *a{}, *a{}, *a{}, *a{}, *a{}]\n", i,
+                          i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
+  EXPECT_TRUE(Json(laughs).ends_with(" HW1003")) << Json(laughs).substr(0, 100);
+
+  std::string merges = "- &a {";
+  for (int i = 0; i < 10'000; ++i) merges += fmt::format("k{}: 1, ", i);
+  merges += "}\n";
+  for (int i = 0; i < 1'000; ++i) merges += "- {<<: *a}\n";
+  EXPECT_TRUE(Json(merges).ends_with(" HW1003")) << Json(merges).substr(0, 100);
+
+  std::string texts = "- &a " + std::string(1'000'000, 'x') + "\n";
+  for (int i = 0; i < 600; ++i) texts += "- *a\n";
+  EXPECT_TRUE(Json(texts).ends_with(" HW1003")) << Json(texts).substr(0, 100);
+}
+
+TEST(Explain, KnowsEveryCodeOnceAscending) {
+  const auto all = Explanations();
+  EXPECT_GE(all.size(), 30U);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(Explain(all[i]->code), all[i]);
+    EXPECT_GT(all[i]->text.size(), 80U) << all[i]->code;
+    if (i > 0) {
+      EXPECT_LT(all[i - 1]->code, all[i]->code);
+    }
+  }
+  EXPECT_EQ(Explain("hw1006"), Explain("HW1006"));
+  EXPECT_EQ(Explain("HW9999"), nullptr);
+}
+
+}  // namespace
+}  // namespace headworks::spec

@@ -1,0 +1,124 @@
+#include "headworks/spec/workflow_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "headworks/base/text.h"
+#include "source.h"
+#include "workflow_reader.h"
+#include "yaml_tree.h"
+
+namespace headworks::spec {
+namespace {
+
+/// Faults that the error's message spells out.
+constexpr std::size_t kFaultsInMessage = 50;
+
+/// The first byte that no text file holds: NUL and other control characters, and what is not UTF-8.
+/// (YAML would read UTF-16 too, but nothing behind this would.)
+std::size_t FirstBadByte(std::string_view text) {
+  const std::size_t valid = ValidUtf8Prefix(text);
+  const auto bad =
+      std::find_if(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(valid), [](char c) {
+        const auto byte = static_cast<unsigned char>(c);
+        return (byte < 0x20 && c != '\t' && c != '\n' && c != '\r') || byte == 0x7F;
+      });
+  return static_cast<std::size_t>(bad - text.begin());
+}
+
+Place PlaceOfByte(std::string_view text, std::size_t byte) {
+  const std::string_view before = text.substr(0, byte);
+  const auto line = static_cast<std::uint32_t>(std::ranges::count(before, '\n'));
+  const std::size_t start = line == 0 ? 0 : before.rfind('\n') + 1;
+  return {line, static_cast<std::uint32_t>(byte - start)};
+}
+
+/// Reads and checks into `definition`; what is wrong goes to `source`.
+void Parse(Source& source, const std::string& base_dir, model::WorkflowDefinition& definition) {
+  if (source.text().size() > kMaxFileBytes)
+    return source.AddWhole(
+        "HW1001", fmt::format("the file is larger than {} MiB; split it", kMaxFileBytes >> 20));
+  if (const std::size_t bad = FirstBadByte(source.text()); bad != source.text().size())
+    return source.Add(
+        "HW1001", PlaceOfByte(source.text(), bad),
+        fmt::format("byte 0x{:02x} does not belong into a text file; save it as UTF-8",
+                    static_cast<unsigned char>(source.text()[bad])));
+  const auto tree = YamlTree::Parse(source);
+  if (!tree) return;
+  definition = ReadWorkflow(*tree, source);
+  definition.base_dir = base_dir;
+  const bool name_of_file = definition.name.workflow.empty();
+  if (name_of_file) definition.name.workflow = std::filesystem::path(source.name()).stem().string();
+  std::vector<model::Fault> faults = model::Workflow::Check(definition);
+  for (model::Fault& fault : faults)
+    if (fault.field == "name" && name_of_file)
+      fault.message += "; it is taken from the file's name: rename the file or add `name:`";
+  AddModelFaults(*tree, faults, source);
+}
+
+Result<std::string> ReadFile(const std::string& path) {
+  const auto failed = [&](int error) {
+    const Code code = error == ENOENT || error == ENOTDIR ? Code::kNotFound
+                      : error == EACCES || error == EPERM ? Code::kPermissionDenied
+                      : error == EISDIR                   ? Code::kInvalidArgument
+                                                          : Code::kUnavailable;
+    return Error{code, fmt::format("cannot read {}: {}", path, std::strerror(error))};
+  };
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"),
+                                                             &std::fclose);
+  if (!file) return failed(errno);
+  std::string text;
+  std::size_t chunk = std::size_t{64} << 10;
+  while (text.size() <= kMaxFileBytes) {  // one byte too many is enough to refuse it
+    const std::size_t size = text.size();
+    text.resize(size + chunk);
+    const std::size_t read = std::fread(text.data() + size, 1, chunk, file.get());
+    text.resize(size + read);
+    if (read < chunk) break;
+    chunk *= 2;
+  }
+  if (std::ferror(file.get()) != 0) return failed(errno);
+  return text;
+}
+
+}  // namespace
+
+Result<model::WorkflowDefinition> ParseWorkflow(std::string_view text,
+                                                const std::string& source_name,
+                                                const std::string& base_dir,
+                                                std::vector<Fault>* faults) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  Source source(source_name, text);
+  model::WorkflowDefinition definition;
+  Parse(source, base_dir, definition);
+  if (source.good()) return definition;
+
+  std::vector<Fault> all = source.TakeFaults();
+  std::string message;
+  for (std::size_t i = 0; i < std::min(all.size(), kFaultsInMessage); ++i)
+    message += (i == 0 ? "" : "\n") + all[i].ToString();
+  if (all.size() > kFaultsInMessage)
+    message += fmt::format("\nand {} more faults", all.size() - kFaultsInMessage);
+  if (faults != nullptr) *faults = std::move(all);
+  return Error{Code::kInvalidArgument, std::move(message)};
+}
+
+Result<model::WorkflowDefinition> ParseWorkflowFile(const std::string& path,
+                                                    std::vector<Fault>* faults) {
+  HEADWORKS_ASSIGN(const std::string text, ReadFile(path));
+  std::error_code ec;
+  const auto absolute = std::filesystem::absolute(path, ec);
+  if (ec)
+    return Error{Code::kUnavailable,
+                 fmt::format("cannot find the folder of {}: {}", path, ec.message())};
+  return ParseWorkflow(text, path, absolute.lexically_normal().parent_path().string(), faults);
+}
+
+}  // namespace headworks::spec

@@ -1,0 +1,138 @@
+#include "yaml_value.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "headworks/base/json.h"
+
+namespace headworks::spec {
+namespace {
+
+bool IsOneOf(std::string_view text, std::string_view lower) {
+  // The core schema takes three spellings: true, True, TRUE.
+  if (text.size() != lower.size()) return false;
+  bool same = true, upper = true;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char capital = static_cast<char>(lower[i] - 'a' + 'A');
+    same = same && (text[i] == lower[i] || (i == 0 && text[i] == capital));
+    upper = upper && text[i] == capital;
+  }
+  return same || upper;
+}
+
+/// The whole of `digits` in `base`; nullopt if it is not that or beyond 64 bits.
+std::optional<std::uint64_t> Digits(std::string_view digits, int base) {
+  std::uint64_t value = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [stop, ec] = std::from_chars(digits.data(), end, value, base);
+  if (digits.empty() || ec != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+bool LooksLikeNumber(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return text == ".inf" || text == ".Inf" || text == ".INF" || text == ".nan" || text == ".NaN" ||
+         text == ".NAN" ||
+         (!text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos);
+}
+
+void AppendJson(const YamlTree& tree, YamlTree::NodeNo no, Source& source, std::string& out) {
+  const YamlTree::Node& node = tree[no];
+  switch (node.kind) {
+    case YamlTree::Kind::kNull:
+      out += "null";
+      return;
+    case YamlTree::Kind::kList:
+      out += '[';
+      for (std::uint32_t i = 0; i < node.size; ++i) {
+        if (i > 0) out += ',';
+        AppendJson(tree, tree.Element(no, i), source, out);
+      }
+      out += ']';
+      return;
+    case YamlTree::Kind::kMap:
+      out += '{';
+      for (std::uint32_t i = 0; i < node.size; ++i) {
+        if (i > 0) out += ',';
+        out += QuoteJson(tree.Text(tree.Key(no, i)));
+        out += ':';
+        AppendJson(tree, tree.Value(no, i), source, out);
+      }
+      out += '}';
+      return;
+    case YamlTree::Kind::kScalar:
+      break;
+  }
+  const std::string_view text = tree.Text(no);
+  if (!node.plain) {
+    out += QuoteJson(text);
+  } else if (const auto boolean = BoolOf(text)) {
+    out += *boolean ? "true" : "false";
+  } else if (const auto number = NumberOf(text)) {
+    out += *number;
+  } else if (LooksLikeNumber(text)) {
+    source.Add("HW1010", node.place,
+               fmt::format("{} is a number that JSON cannot hold; put it in quotes", text));
+    out += "null";
+  } else {
+    out += QuoteJson(text);
+  }
+}
+
+}  // namespace
+
+std::optional<bool> BoolOf(std::string_view plain) {
+  if (IsOneOf(plain, "true")) return true;
+  if (IsOneOf(plain, "false")) return false;
+  return std::nullopt;
+}
+
+std::optional<std::string> NumberOf(std::string_view plain) {
+  if (plain.starts_with("0o") || plain.starts_with("0x")) {
+    const auto value = Digits(plain.substr(2), plain[1] == 'o' ? 8 : 16);
+    return value ? std::optional(fmt::format("{}", *value)) : std::nullopt;
+  }
+  std::string_view body = plain;
+  const bool negative = body.starts_with('-');
+  if (negative || body.starts_with('+')) body.remove_prefix(1);
+  if (body.empty() || body.find_first_not_of("0123456789.eE+-") != std::string_view::npos ||
+      body.front() == '+' || body.front() == '-' || body.front() == 'e' || body.front() == 'E')
+    return std::nullopt;
+  if (body.find_first_not_of("0123456789") == std::string_view::npos) {
+    const auto value = Digits(body, 10);
+    if (!value || (negative && *value > std::uint64_t{1} << 63)) return std::nullopt;
+    return fmt::format("{}{}", negative && *value != 0 ? "-" : "", *value);
+  }
+  double value = 0;
+  const char* end = body.data() + body.size();
+  const auto [stop, ec] = std::from_chars(body.data(), end, value);
+  if (ec != std::errc() || stop != end || !std::isfinite(value)) return std::nullopt;
+  return fmt::format("{}", negative ? -value : value);
+}
+
+std::string Describe(const YamlTree& tree, YamlTree::NodeNo no) {
+  switch (tree[no].kind) {
+    case YamlTree::Kind::kNull:
+      return "nothing";
+    case YamlTree::Kind::kList:
+      return "a list";
+    case YamlTree::Kind::kMap:
+      return "a map";
+    case YamlTree::Kind::kScalar:
+      break;
+  }
+  constexpr std::size_t kShown = 40;
+  const std::string_view text = tree.Text(no);
+  return QuoteJson(text.size() <= kShown ? std::string(text)
+                                         : std::string(text.substr(0, kShown)) + "...");
+}
+
+std::string ToJson(const YamlTree& tree, YamlTree::NodeNo no, Source& source) {
+  std::string out;
+  AppendJson(tree, no, source, out);
+  return out;
+}
+
+}  // namespace headworks::spec
