@@ -14,11 +14,16 @@
 #include "headworks/model/run.h"
 #include "headworks/model/step.h"
 
-/// The seams to durable state.  Payloads (inputs, outputs, workflow JSON) are opaque text here;
+/// The seams to durable state.  Payloads (inputs, outputs, workflow JSON) are opaque bytes here;
 /// they were validated once at the border.
+///
+/// Tenants.  Every call says for which tenant it speaks, except those of the engine that span its
+///   shards; an empty tenant is kInvalidArgument, and what belongs to another tenant does not exist
+///   (I13).
 namespace headworks::store {
 
-/// One shard's guard row: fence, idempotence and lease renewal in one.
+/// One shard's guard row: fence, idempotence and lease renewal in one.  A shard that nobody ever
+/// owned has term 0 and round 0.
 struct Guard {
   Shard shard;
   Term term;
@@ -28,12 +33,13 @@ struct Guard {
 
 /// A message of another process (or thread) to the owner of a shard.
 struct InboxRow {
-  std::int64_t id = 0;  // assigned by the store, rising
+  std::int64_t id = 0;  // assigned by the store, rising, never used twice
   TenantId tenant;
   Shard shard;
   /// "start", "cancel", "pause", "resume", "rerun", "mark", "unstick", "delete".
   std::string kind;
-  /// The same key is stored once, ever: a repeated append changes nothing (I8).
+  /// Not empty.  The same key of one tenant is stored once, as long as its answer is kept: a
+  /// repeated append changes nothing, the first payload stands (I8).
   std::string dedupe_key;
   RunNo run;  // 0 = none (start)
   std::string payload;
@@ -42,6 +48,7 @@ struct InboxRow {
 
 /// What became of an inbox row; kept so that whoever appended it can ask.
 struct Answer {
+  TenantId tenant;
   std::string dedupe_key;
   std::optional<Error> error;  // none = done
   RunNo run;
@@ -50,6 +57,8 @@ struct Answer {
 
 /// All that one round changes about one run.
 struct RunWrite {
+  /// What is fixed at the first write (ids, name, version, shard, created_at, start_key,
+  /// trace_context, rerun_of, root_run) is not written again.
   model::RunHeader header;
   /// Set on the row's first write only; the run's input as JSON text.
   std::optional<std::string> insert_input;
@@ -66,14 +75,25 @@ struct RunWrite {
   std::vector<model::RunEventRecord> events;
 };
 
-/// One transaction of the engine, rows sorted by key.
+/// A run and whose it is.
+struct RunKey {
+  TenantId tenant;
+  RunNo run;
+  auto operator<=>(const RunKey&) const = default;
+};
+
+/// One transaction of the engine.
 struct Round {
   /// For each shard touched: the term held and the number of THIS round (stored round + 1).
   std::vector<Guard> guards;
   Duration lease_ttl{};
-  std::vector<RunWrite> runs;
-  std::vector<RunNo> deleted_runs;     // with all that belongs to them; terminal ones only
-  std::vector<std::int64_t> consumed;  // inbox rows
+  std::vector<RunWrite> runs;  // each once, run numbers rising
+  /// With all that belongs to them; terminal ones only, and not in `runs`.  One that is not there
+  /// is passed over.
+  std::vector<RunKey> deleted_runs;
+  /// Inbox rows, each once.  One without an answer of its own is answered "done".
+  std::vector<std::int64_t> consumed;
+  /// The latest answer to a key stands.  An answer to a row that still waits consumes it.
   std::vector<Answer> answers;
   Instant now{};
 };
@@ -95,29 +115,37 @@ struct RunImage {
 /// Threads.  All methods may be called concurrently.
 /// Errors.  kUnavailable: the call may have happened; read the guard, then repeat the same bytes
 ///   or adopt the result.  kAtCapacity: disk full, nothing happened.  kCorrupt: stop writing.
+///   kInvalidArgument: a shard out of range, a duration that is not positive, an empty tenant.
 class RunStore {
  public:
   virtual ~RunStore() = default;
 
-  /// Takes all `shards` whose lease is free, ended, or already `owner`'s; terms rise by one.
-  /// kConflict if somebody else holds one of them (message names the owner).
+  /// Takes all `shards` if each one's lease is free, ended, or already `owner`'s (a name that no
+  /// other incarnation uses); terms rise by one, rounds stay.  Guards come in the order asked.
+  /// kConflict if somebody else holds one of them (message names the owner); then none is taken.
   virtual Result<std::vector<Guard>> Acquire(std::span<const Shard> shards, std::string_view owner,
                                              Duration ttl) = 0;
   /// Ends the leases that are still held under these terms; others are left alone.
   virtual Status Release(std::span<const Guard> guards) = 0;
   /// The guard as stored, waiting for a commit that is still under way.
   virtual Result<Guard> ReadGuard(Shard shard) = 0;
-  /// Commits a round, or nothing.
+  /// Commits a round, or nothing.  Moves every guard to its new round and extends its lease; a
+  /// lease that ended but was not taken by anybody is still good.
+  /// kLeaseLost: a term or round is not current (also after Release, and when the very same round
+  ///   is already committed), or the shard was never acquired.
+  /// kConflict: a new run's number, id or start key exists; an attempt's epoch exists; a deleted
+  ///   run is not terminal; a consumed row is not there.  kNotFound: a run to update is not there.
   virtual Status Commit(const Round& round) = 0;
   /// Extends the leases by `ttl` without a round; kLeaseLost if one is not held.
   virtual Status Renew(std::span<const Guard> guards, Duration ttl) = 0;
 
-  /// kNotFound if there is none.
-  virtual Result<RunImage> LoadRun(RunNo run) = 0;
+  /// Tasks in order of number.  kNotFound if there is none.
+  virtual Result<RunImage> LoadRun(const TenantId& tenant, RunNo run) = 0;
   /// Unfinished, not stuck runs of `shards` to look at: pending, or running with `wake_at` at or
   /// before `until`, or with live attempts or ready tasks (`wake_at` is then the past).  Ordered
   /// by priority (high first), then run number; after `after` in that order, at most `limit`.
   struct DueRun {
+    TenantId tenant;
     RunNo run;
     model::RunState state;
     int priority;
@@ -130,9 +158,13 @@ class RunStore {
   virtual Result<std::optional<model::RunHeader>> FindStartKey(const TenantId& tenant,
                                                                const model::Namespace& name,
                                                                std::string_view start_key) = 0;
-  /// Reserves `count` run numbers, rising over the store's whole life; returns the first.
+  /// Reserves `count` run numbers, rising over the store's whole life; returns the first.  Numbers
+  /// start at 1; those of a crashed reservation are lost, never used twice.
   virtual Result<RunNo> ReserveRunNos(std::int64_t count) = 0;
-  /// Inbox rows of `shards` with an id above `after`, in order of id.
+  /// Waiting inbox rows of `shards` with an id above `after`, in order of id, at most `limit`.
+  /// `after` pages within one look.  Where several processes append at once (PostgreSQL) a row may
+  /// become visible after one with a higher id, so each new look starts at 0 and the caller passes
+  /// over rows that it already holds.
   virtual Result<std::vector<InboxRow>> ReadInbox(std::span<const Shard> shards, std::int64_t after,
                                                   std::size_t limit) = 0;
 };
@@ -140,15 +172,20 @@ class RunStore {
 /// What any process may do: leave a message for the owner.
 class Inbox {
  public:
-  static constexpr std::size_t kMaxStarts = 100'000;
+  static constexpr std::int64_t kMaxStarts = 100'000;
+  static constexpr Duration kAnswerTtl = std::chrono::hours(24);
 
   virtual ~Inbox() = default;
-  /// Stored durably when it returns.  A known dedupe key is a success that changes nothing.
-  /// kAtCapacity when kMaxStarts starts wait; cancels and the like are never refused.
+  /// All rows or none, durable when it returns.  A known dedupe key is a success that changes
+  /// nothing.  kAtCapacity when more than kMaxStarts rows of kind "start" would wait; other kinds
+  /// are never refused.  `id` is ignored.
   virtual Status Append(std::span<const InboxRow> rows) = 0;
-  /// What became of a message; nullopt = not yet consumed.  Kept for a day.
-  virtual Result<std::optional<Answer>> GetAnswer(std::string_view dedupe_key) = 0;
-  /// A number that changes whenever anything was committed by anyone: cheap to poll.
+  /// What became of a message; nullopt = not consumed yet, never appended, or forgotten: answers
+  /// (and with them the keys) are kept for kAnswerTtl at least, counted by the rounds' `now`.
+  virtual Result<std::optional<Answer>> GetAnswer(const TenantId& tenant,
+                                                  std::string_view dedupe_key) = 0;
+  /// A number that changes whenever anything was committed by anyone: cheap to poll.  Compare only
+  /// numbers of the same Database.
   virtual Result<std::int64_t> DataVersion() = 0;
 };
 
@@ -172,8 +209,11 @@ class RunQuery {
  public:
   virtual ~RunQuery() = default;
 
-  /// By full id, by unambiguous prefix (4 characters or more), by run number as digits, or
-  /// "@last".  kNotFound, kConflict (several; the message lists them).
+  static constexpr std::size_t kMinPrefix = 4;
+
+  /// By full id, by unambiguous prefix (kMinPrefix characters or more, either case), by run number
+  /// as digits (a number wins over a prefix), or "@last" (the highest number).
+  /// kNotFound; kConflict: several (the message lists them); kInvalidArgument: prefix too short.
   virtual Result<RunRecord> GetRun(const TenantId& tenant, std::string_view reference) = 0;
   struct RunFilter {
     std::optional<std::string> workflow;
@@ -185,17 +225,21 @@ class RunQuery {
   /// Newest first.
   virtual Result<std::vector<RunRecord>> ListRuns(const TenantId& tenant,
                                                   const RunFilter& filter) = 0;
+  // What follows is kNotFound if the run is not there.
+
   /// Rows only: tasks that have none are waiting or ready.  In order of task number, above
   /// `after`.
   virtual Result<std::vector<TaskRecord>> ListTasks(const TenantId& tenant, RunNo run,
                                                     std::optional<TaskNo> after,
                                                     std::size_t limit) = 0;
-  /// In order of epoch; of one task, or of all.
+  /// Ended attempts in order of epoch, above `after`; of one task, or of all.
   virtual Result<std::vector<model::AttemptRecord>> ListAttempts(const TenantId& tenant, RunNo run,
                                                                  std::optional<TaskNo> task,
+                                                                 Epoch after,
                                                                  std::size_t limit) = 0;
-  virtual Result<std::vector<model::RunEventRecord>> ListEvents(const TenantId& tenant,
-                                                                RunNo run) = 0;
+  /// The last `limit` events, in the order they were written.
+  virtual Result<std::vector<model::RunEventRecord>> ListEvents(const TenantId& tenant, RunNo run,
+                                                                std::size_t limit) = 0;
   /// Outputs of these tasks, "" where there is none, in the order asked.
   virtual Result<std::vector<std::string>> ReadOutputs(const TenantId& tenant, RunNo run,
                                                        std::span<const TaskNo> tasks) = 0;
@@ -223,10 +267,13 @@ class WorkflowStore {
   virtual Result<std::string> GetVersion(const TenantId& tenant, std::string_view version) = 0;
   /// Points `record.name` at `record.version`, which must be known (kNotFound).
   virtual Status Register(const WorkflowRecord& record) = 0;
+  /// kNotFound.
   virtual Result<WorkflowRecord> Get(const model::Namespace& name) = 0;
+  /// Ordered by package, then name.
   virtual Result<std::vector<WorkflowRecord>> List(const TenantId& tenant) = 0;
   /// Forgets the name; versions stay.  kNotFound.
   virtual Status Remove(const model::Namespace& name) = 0;
+  /// kNotFound.
   virtual Status SetEnabled(const model::Namespace& name, bool enabled) = 0;
 };
 

@@ -1,0 +1,409 @@
+#include <array>
+
+#include "headworks/store_conformance/harness.h"
+#include "headworks/store_conformance/samples.h"
+
+namespace headworks::store::conformance {
+namespace {
+
+using model::RunState;
+using model::TaskState;
+
+TEST_P(Conformance, RunComesBackWithEveryField) {
+  Own();
+  RunWrite write = NewRun(FullHeader(RunNo(1)));
+  write.tasks = {TaskAt(0, TaskState::kSucceeded, "{}"), TaskAt(1, TaskState::kQueued),
+                 TaskAt(9, TaskState::kParked)};
+  EXPECT_OK(Commit(write));
+  harness_->CrashAndReopen();
+  const auto image = runs().LoadRun(kTenant, RunNo(1));
+  ASSERT_TRUE(image) << image.error().message;
+  EXPECT_EQ(Text(image->header), Text(write.header));
+  ASSERT_EQ(image->tasks.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(Text(image->tasks[i]), Text(write.tasks[i].row));
+    EXPECT_EQ(image->holders[i], write.tasks[i].holder);
+  }
+}
+
+TEST_P(Conformance, StuckRunComesBackWithItsReason) {
+  Own();
+  model::RunHeader h = PlainHeader(RunNo(1));
+  h.stuck_reason = "task 3: \"no such state\"";
+  h.stuck_since = kT0;
+  EXPECT_OK(Commit(NewRun(h)));
+  EXPECT_EQ(Text(runs().LoadRun(kTenant, RunNo(1))->header), Text(h));
+}
+
+TEST_P(Conformance, UpdateChangesAllButWhatIsFixed) {
+  Own();
+  const model::RunHeader first = PlainHeader(RunNo(1));
+  EXPECT_OK(Commit(NewRun(first)));
+  const model::RunHeader update = FullHeader(RunNo(1));
+  EXPECT_OK(Commit(UpdateRun(update)));
+  model::RunHeader expected = update;
+  expected.run_id = first.run_id;
+  expected.name = first.name;
+  expected.version = first.version;
+  expected.shard = first.shard;
+  expected.created_at = first.created_at;
+  expected.start_key = first.start_key;
+  expected.trace_context = first.trace_context;
+  expected.rerun_of = first.rerun_of;
+  expected.root_run = first.root_run;
+  EXPECT_EQ(Text(runs().LoadRun(kTenant, RunNo(1))->header), Text(expected));
+}
+
+TEST_P(Conformance, RunsOfARoundMustRiseAndStandOnItsShards) {
+  Own();
+  Round round = NextRound();
+  round.runs = {NewRun(PlainHeader(RunNo(2))), NewRun(PlainHeader(RunNo(1)))};
+  EXPECT_CODE(Commit(round), Code::kInvalidArgument);
+  round.runs = {NewRun(PlainHeader(RunNo(1))), NewRun(PlainHeader(RunNo(1)))};
+  EXPECT_CODE(Commit(round), Code::kInvalidArgument);
+  round.runs = {NewRun(PlainHeader(RunNo(0)))};
+  EXPECT_CODE(Commit(round), Code::kInvalidArgument);
+  round.runs = {NewRun(PlainHeader(RunNo(1)))};
+  round.runs[0].header.shard = kOtherShard;
+  EXPECT_CODE(Commit(round), Code::kInvalidArgument);
+  round.runs = {NewRun(PlainHeader(RunNo(1), TenantId()))};
+  EXPECT_CODE(Commit(round), Code::kInvalidArgument);
+  round.runs = {NewRun(PlainHeader(RunNo(1)))};
+  round.runs[0].header.name.tenant = kOtherTenant.value;
+  EXPECT_CODE(Commit(round), Code::kInvalidArgument);
+  round.runs.clear();
+  round.lease_ttl = Duration(0);
+  EXPECT_CODE(Commit(round), Code::kInvalidArgument);
+  round.lease_ttl = kTtl;
+  round.guards.clear();
+  EXPECT_CODE(runs().Commit(round), Code::kInvalidArgument);
+  EXPECT_EQ(Text(runs().ReadGuard(kShard)), "shard 7 term 1 round 0");
+}
+
+TEST_P(Conformance, UpdateOfARunThatIsNotThereChangesNothing) {
+  Own();
+  Round round = NextRound();
+  round.runs = {NewRun(PlainHeader(RunNo(1))), UpdateRun(PlainHeader(RunNo(2)))};
+  EXPECT_CODE(Commit(round), Code::kNotFound);
+  EXPECT_CODE(runs().LoadRun(kTenant, RunNo(1)), Code::kNotFound);
+  EXPECT_EQ(Text(runs().ReadGuard(kShard)), "shard 7 term 1 round 0");
+}
+
+TEST_P(Conformance, RunOfAnotherTenantCannotBeUpdated) {
+  Own();
+  EXPECT_OK(Commit(NewRun(PlainHeader(RunNo(1)))));
+  model::RunHeader stranger = PlainHeader(RunNo(1), kOtherTenant);
+  stranger.priority = 9;
+  EXPECT_CODE(Commit(UpdateRun(stranger)), Code::kNotFound);
+  EXPECT_EQ(runs().LoadRun(kTenant, RunNo(1))->header.priority, 0);
+}
+
+TEST_P(Conformance, NumberIdAndStartKeyMakeOneRun) {
+  Own();
+  EXPECT_OK(Commit(NewRun(FullHeader(RunNo(1)))));
+  EXPECT_CODE(Commit(NewRun(PlainHeader(RunNo(1)))), Code::kConflict);
+  // Numbers are of the store, not of the tenant.
+  EXPECT_CODE(Commit(NewRun(PlainHeader(RunNo(1), kOtherTenant))), Code::kConflict);
+
+  model::RunHeader same_id = FullHeader(RunNo(2));
+  same_id.run_id = FullHeader(RunNo(1)).run_id;
+  EXPECT_CODE(Commit(NewRun(same_id)), Code::kConflict);
+
+  model::RunHeader same_key = FullHeader(RunNo(3));
+  same_key.start_key = "key-1";
+  EXPECT_CODE(Commit(NewRun(same_key)), Code::kConflict);
+  same_key.name.workflow = "other";
+  EXPECT_OK(Commit(NewRun(same_key)));
+
+  Round twice = NextRound();
+  twice.runs = {NewRun(FullHeader(RunNo(4))), NewRun(FullHeader(RunNo(5)))};
+  twice.runs[1].header.start_key = "key-4";
+  EXPECT_CODE(Commit(twice), Code::kConflict);
+  EXPECT_CODE(runs().LoadRun(kTenant, RunNo(4)), Code::kNotFound);
+}
+
+TEST_P(Conformance, RunsWithoutStartKeyDoNotCollide) {
+  Own();
+  EXPECT_OK(Commit(NewRun(PlainHeader(RunNo(1)))));
+  EXPECT_OK(Commit(NewRun(PlainHeader(RunNo(2)))));
+  EXPECT_EQ(Text(runs().FindStartKey(kTenant, PlainHeader(RunNo(1)).name, "")), "none");
+}
+
+TEST_P(Conformance, StartKeyFindsItsRunInItsTenantAndWorkflowOnly) {
+  Own();
+  const model::RunHeader h = FullHeader(RunNo(1));
+  EXPECT_OK(Commit(NewRun(h)));
+  EXPECT_EQ(Text(runs().FindStartKey(kTenant, h.name, "key-1")), Text(h));
+  EXPECT_EQ(Text(runs().FindStartKey(kTenant, h.name, "key-2")), "none");
+  EXPECT_EQ(Text(runs().FindStartKey(kTenant, {"acme", "data", "other"}, "key-1")), "none");
+  EXPECT_EQ(Text(runs().FindStartKey(kOtherTenant, {"zeta", "data", "etl"}, "key-1")), "none");
+  EXPECT_EQ(Text(runs().FindStartKey(kOtherTenant, h.name, "key-1")), "none");
+  EXPECT_CODE(runs().FindStartKey(TenantId(), h.name, "key-1"), Code::kInvalidArgument);
+}
+
+TEST_P(Conformance, OutputIsKeptClearedOrReplacedAsTold) {
+  Own();
+  RunWrite write = NewRun(PlainHeader(RunNo(1)));
+  write.tasks = {TaskAt(0, TaskState::kSucceeded, R"({"a":1})"),
+                 TaskAt(1, TaskState::kSucceeded, R"({"b":1})"),
+                 TaskAt(2, TaskState::kSucceeded, R"({"c":1})"), TaskAt(3, TaskState::kFailed)};
+  EXPECT_OK(Commit(write));
+  write.insert_input.reset();
+  write.tasks = {TaskAt(0, TaskState::kQueued), TaskAt(1, TaskState::kQueued, ""),
+                 TaskAt(2, TaskState::kSucceeded, R"({"c":2})")};
+  EXPECT_OK(Commit(write));
+  const std::array asked{TaskNo(2), TaskNo(0), TaskNo(99), TaskNo(1), TaskNo(3), TaskNo(2)};
+  EXPECT_EQ(Text(query().ReadOutputs(kTenant, RunNo(1), asked)),
+            "['{\"c\":2}'\n '{\"a\":1}'\n ''\n ''\n ''\n '{\"c\":2}'\n ]");
+}
+
+TEST_P(Conformance, PayloadsAreOpaqueBytes) {
+  Own();
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) bytes.push_back(static_cast<char>(i));
+  bytes += std::string(100'000, '\0');
+  RunWrite write = NewRun(PlainHeader(RunNo(1)), bytes);
+  write.tasks = {TaskAt(0, TaskState::kSucceeded, bytes)};
+  EXPECT_OK(Commit(write));
+  const std::array asked{TaskNo(0)};
+  EXPECT_EQ(*query().ReadInput(kTenant, RunNo(1)), bytes);
+  EXPECT_EQ(query().ReadOutputs(kTenant, RunNo(1), asked)->front(), bytes);
+  InboxRow row = Message("mark", "k", RunNo(1));
+  row.payload = bytes;
+  EXPECT_OK(inbox().Append(std::span(&row, 1)));
+  EXPECT_EQ(runs().ReadInbox(std::array{kShard}, 0, 1)->front().payload, bytes);
+  EXPECT_OK(workflows().PutVersion(kTenant, "v", bytes, kT0));
+  EXPECT_EQ(*workflows().GetVersion(kTenant, "v"), bytes);
+}
+
+TEST_P(Conformance, EmptyInputIsAnInput) {
+  Own();
+  EXPECT_OK(Commit(NewRun(PlainHeader(RunNo(1)), "")));
+  EXPECT_EQ(Text(query().ReadInput(kTenant, RunNo(1))), "''");
+}
+
+TEST_P(Conformance, AttemptEndsOnce) {
+  Own();
+  RunWrite write = NewRun(PlainHeader(RunNo(1)));
+  write.attempts = {AttemptAt(0, 1)};
+  EXPECT_OK(Commit(write));
+  write.insert_input.reset();
+  EXPECT_CODE(Commit(write), Code::kConflict);
+  write.attempts = {AttemptAt(0, 2), AttemptAt(1, 2)};
+  EXPECT_CODE(Commit(write), Code::kConflict);
+  EXPECT_EQ(query().ListAttempts(kTenant, RunNo(1), {}, {}, 10)->size(), 1U);
+}
+
+TEST_P(Conformance, DeletedRunLeavesNothing) {
+  Own();
+  RunWrite write = NewRun(FullHeader(RunNo(1)));
+  write.header.state = RunState::kSucceeded;
+  write.tasks = {TaskAt(0, TaskState::kSucceeded, "{}")};
+  write.attempts = {AttemptAt(0, 1)};
+  write.events = {{kT0, "finished", "", ""}};
+  EXPECT_OK(Commit(write));
+  Round round = NextRound();
+  round.deleted_runs = {{kTenant, RunNo(1)}, {kTenant, RunNo(77)}};
+  EXPECT_OK(Commit(round));
+  EXPECT_CODE(runs().LoadRun(kTenant, RunNo(1)), Code::kNotFound);
+  EXPECT_CODE(query().GetRun(kTenant, "1"), Code::kNotFound);
+  EXPECT_CODE(query().ReadInput(kTenant, RunNo(1)), Code::kNotFound);
+  EXPECT_CODE(query().ListTasks(kTenant, RunNo(1), {}, 10), Code::kNotFound);
+  EXPECT_CODE(query().ListAttempts(kTenant, RunNo(1), {}, {}, 10), Code::kNotFound);
+  EXPECT_CODE(query().ListEvents(kTenant, RunNo(1), 10), Code::kNotFound);
+  EXPECT_CODE(query().ReadOutputs(kTenant, RunNo(1), {}), Code::kNotFound);
+  EXPECT_EQ(Text(runs().FindStartKey(kTenant, write.header.name, "key-1")), "none");
+  // Its id and key are free again; its rows do not come back with them.
+  write.header.run_no = RunNo(2);
+  write.tasks.clear();
+  EXPECT_OK(Commit(write));
+  EXPECT_EQ(Text(query().ListTasks(kTenant, RunNo(2), {}, 10)), "[]");
+}
+
+TEST_P(Conformance, LargeRunIsDeletedForGoodWhateverComesAfter) {
+  constexpr std::uint32_t kTasks = 5'000;
+  Own();
+  RunWrite write = NewRun(PlainHeader(RunNo(1)));
+  write.header.state = RunState::kFailed;
+  for (std::uint32_t i = 0; i < kTasks; ++i) {
+    write.tasks.push_back(TaskAt(i, TaskState::kFailed, "{}"));
+    write.attempts.push_back(AttemptAt(i, i + 1));
+  }
+  EXPECT_OK(Commit(write));
+  Round round = NextRound();
+  round.deleted_runs = {{kTenant, RunNo(1)}};
+  EXPECT_OK(Commit(round));
+  EXPECT_CODE(runs().LoadRun(kTenant, RunNo(1)), Code::kNotFound);
+  harness_->CrashAndReopen();
+  harness_->clock.Advance(kTtl);
+  Own();
+  EXPECT_OK(Commit(NextRound()));
+  EXPECT_CODE(query().ListTasks(kTenant, RunNo(1), {}, 10), Code::kNotFound);
+}
+
+TEST_P(Conformance, OnlyFinishedRunsOfTheTenantAndTheRoundsShardsAreDeleted) {
+  Own();
+  EXPECT_OK(Commit(NewRun(PlainHeader(RunNo(1)))));
+  Round round = NextRound();
+  round.deleted_runs = {{kTenant, RunNo(1)}};
+  EXPECT_CODE(Commit(round), Code::kConflict);
+  round.deleted_runs = {{kOtherTenant, RunNo(1)}};
+  EXPECT_OK(Commit(round));  // there is none
+  EXPECT_OK(runs().LoadRun(kTenant, RunNo(1)));
+
+  round = NextRound();
+  round.runs = {UpdateRun(PlainHeader(RunNo(1)))};
+  round.deleted_runs = {{kTenant, RunNo(1)}};
+  EXPECT_CODE(Commit(round), Code::kInvalidArgument);
+
+  const auto other = runs().Acquire(std::array{kOtherShard}, "engine-1", kTtl);
+  ASSERT_TRUE(other);
+  round = NextRound();
+  round.guards = {{kOtherShard, other->front().term, RoundNo(1)}};
+  round.deleted_runs = {{kTenant, RunNo(1)}};
+  EXPECT_CODE(runs().Commit(round), Code::kInvalidArgument);
+}
+
+TEST_P(Conformance, RoundOfSeveralShardsMovesAllOrNone) {
+  const std::array both{kShard, kOtherShard};
+  auto guards = runs().Acquire(both, "engine-1", kTtl);
+  ASSERT_TRUE(guards);
+  Round round;
+  round.guards = *guards;
+  for (Guard& guard : round.guards) guard.round = RoundNo(1);
+  round.lease_ttl = kTtl;
+  EXPECT_OK(runs().Commit(round));
+  round.guards[0].round = RoundNo(2);  // the second one is stale
+  EXPECT_CODE(runs().Commit(round), Code::kLeaseLost);
+  EXPECT_EQ(runs().ReadGuard(kShard)->round, RoundNo(1));
+  EXPECT_EQ(runs().ReadGuard(kOtherShard)->round, RoundNo(1));
+}
+
+TEST_P(Conformance, CommittedRoundsSurviveACrash) {
+  Own();
+  for (int i = 1; i <= 20; ++i) {
+    EXPECT_OK(Commit(NewRun(PlainHeader(RunNo(i)))));
+    harness_->CrashAndReopen();
+    harness_->clock.Advance(kTtl);
+    for (int j = 1; j <= i; ++j) EXPECT_OK(runs().LoadRun(kTenant, RunNo(j)));
+    Own();
+    EXPECT_EQ(guard_.round, RoundNo(i));
+  }
+}
+
+TEST_P(Conformance, LoadNeedsTheRightTenant) {
+  Own();
+  EXPECT_OK(Commit(NewRun(PlainHeader(RunNo(1)))));
+  EXPECT_CODE(runs().LoadRun(kOtherTenant, RunNo(1)), Code::kNotFound);
+  EXPECT_CODE(runs().LoadRun(TenantId(), RunNo(1)), Code::kInvalidArgument);
+}
+
+// ---- ListDue
+
+class DueRow {
+ public:
+  DueRow(std::int64_t run, RunState state, int priority) : h_(PlainHeader(RunNo(run))) {
+    h_.state = state;
+    h_.priority = priority;
+    h_.wake_at = kT0;
+  }
+  DueRow& WakeAt(Instant at) { return h_.wake_at = at, *this; }
+  DueRow& Stuck() { return h_.stuck_reason = "poison", *this; }
+  DueRow& On(Shard shard) { return h_.shard = shard, *this; }
+  DueRow& Of(const TenantId& tenant) {
+    h_.tenant = tenant;
+    h_.name.tenant = tenant.value;
+    return *this;
+  }
+  RunWrite operator*() const { return NewRun(h_); }
+
+ private:
+  model::RunHeader h_;
+};
+
+std::vector<std::int64_t> Numbers(const Result<std::vector<RunStore::DueRun>>& due) {
+  std::vector<std::int64_t> numbers;
+  for (const auto& run : due.value()) numbers.push_back(run.run.value);
+  return numbers;
+}
+
+using Numbered = std::vector<std::int64_t>;
+
+TEST_P(Conformance, DueRunsComeByPriorityThenNumber) {
+  Own();
+  Round round = NextRound();
+  round.runs = {*DueRow(1, RunState::kPending, 0),
+                *DueRow(2, RunState::kRunning, 5),
+                *DueRow(3, RunState::kRunning, 0).WakeAt(kT0 + Duration(1)),
+                *DueRow(4, RunState::kRunning, 9).Stuck(),
+                *DueRow(5, RunState::kSucceeded, 9),
+                *DueRow(6, RunState::kPending, 5).WakeAt(kNever).Of(kOtherTenant),
+                *DueRow(7, RunState::kRunning, 0).WakeAt(kNever),
+                *DueRow(8, RunState::kPending, -7),
+                *DueRow(9, RunState::kPending, 9).Stuck(),
+                *DueRow(10, RunState::kRunning, 0)};
+  EXPECT_OK(Commit(round));
+  const std::array shards{kShard};
+  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 100)), (Numbered{2, 6, 1, 10, 8}));
+  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0 + Duration(1), {}, 100)),
+            (Numbered{2, 6, 1, 3, 10, 8}));
+  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0 - Duration(1), {}, 100)), (Numbered{6, 1, 8}));
+  EXPECT_EQ(Text(runs().ListDue(shards, kT0, {}, 1)),
+            "[acme/2 state 2 priority 5 wake 1700000000000000 rows 3\n ]");
+  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 0)), Numbered{});
+
+  Numbered paged;
+  std::optional<RunStore::DueRun> after;
+  for (;;) {
+    const auto page = runs().ListDue(shards, kT0, after, 2);
+    ASSERT_TRUE(page);
+    if (page->empty()) break;
+    for (const auto& due : *page) paged.push_back(due.run.value);
+    after = page->back();
+  }
+  EXPECT_EQ(paged, (Numbered{2, 6, 1, 10, 8}));
+}
+
+TEST_P(Conformance, DueRunsAreOfTheShardsAsked) {
+  const std::array both{kShard, kOtherShard};
+  auto guards = runs().Acquire(both, "engine-1", kTtl);
+  ASSERT_TRUE(guards);
+  Round round;
+  round.guards = *guards;
+  for (Guard& guard : round.guards) guard.round = RoundNo(1);
+  round.lease_ttl = kTtl;
+  round.runs = {*DueRow(1, RunState::kPending, 0), *DueRow(2, RunState::kRunning, 0).On(kOtherShard),
+                *DueRow(3, RunState::kPending, 0).On(kOtherShard)};
+  EXPECT_OK(runs().Commit(round));
+  EXPECT_EQ(Numbers(runs().ListDue(std::array{kShard}, kT0, {}, 9)), (Numbered{1}));
+  EXPECT_EQ(Numbers(runs().ListDue(std::array{kOtherShard}, kT0, {}, 9)), (Numbered{2, 3}));
+  EXPECT_EQ(Numbers(runs().ListDue(both, kT0, {}, 9)), (Numbered{1, 2, 3}));
+  EXPECT_CODE(runs().ListDue({}, kT0, {}, 9), Code::kInvalidArgument);
+}
+
+TEST_P(Conformance, RunLeavesAndEntersTheDueListAsItChanges) {
+  Own();
+  const std::array shards{kShard};
+  model::RunHeader h = PlainHeader(RunNo(1));
+  EXPECT_OK(Commit(NewRun(h)));
+  h.state = RunState::kRunning;
+  h.wake_at = kNever;
+  EXPECT_OK(Commit(UpdateRun(h)));
+  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 9)), Numbered{});
+  h.wake_at = Instant{};
+  h.priority = 3;
+  EXPECT_OK(Commit(UpdateRun(h)));
+  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 9)), (Numbered{1}));
+  h.stuck_reason = "poison";
+  EXPECT_OK(Commit(UpdateRun(h)));
+  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 9)), Numbered{});
+  h.stuck_reason.clear();
+  EXPECT_OK(Commit(UpdateRun(h)));
+  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 9)), (Numbered{1}));
+  h.state = RunState::kSucceeded;
+  EXPECT_OK(Commit(UpdateRun(h)));
+  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 9)), Numbered{});
+}
+
+}  // namespace
+}  // namespace headworks::store::conformance

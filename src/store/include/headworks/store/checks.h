@@ -1,0 +1,35 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "headworks/store/run_store.h"
+
+/// What every store checks of its arguments before it looks at a stored row, so that all refuse
+/// alike.  All errors are kInvalidArgument.
+namespace headworks::store {
+
+Status CheckTenant(const TenantId& tenant);
+/// In range, each once, not none.
+Status CheckShards(std::span<const Shard> shards);
+Status CheckGuards(std::span<const Guard> guards);
+Status CheckTtl(Duration ttl);
+/// Guards, lease, tenants; runs that rise and stand on a guarded shard; no run both written and
+/// deleted.
+Status CheckRound(const Round& round);
+Status CheckInboxRows(std::span<const InboxRow> rows);
+
+/// What a text may mean that names a run (`RunQuery::GetRun`).
+struct RunReference {
+  bool last = false;
+  std::optional<RunNo> number;
+  /// Lower case; may also be a whole id.  Empty = too short to be one.
+  std::string prefix;
+};
+Result<RunReference> ParseRunReference(std::string_view text);
+
+/// The errors of GetRun, in one wording.
+Error NoSuchRun(std::string_view reference);
+Error AmbiguousRun(std::string_view reference, std::span<const std::string> ids);
+
+}  // namespace headworks::store

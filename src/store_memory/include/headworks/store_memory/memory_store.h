@@ -1,0 +1,23 @@
+#pragma once
+
+#include <memory>
+
+#include "headworks/base/time.h"
+#include "headworks/store/run_store.h"
+
+/// The reference store: what it answers, every other store must answer, call by call.  Also the
+/// simulator's: deterministic, no I/O, no thread of its own.
+namespace headworks::store_memory {
+
+/// What a disk is to other stores: survives the databases that are opened on it.
+class Storage;
+/// Shared, because it lives as long as the last database on it and the test that reopens it.
+std::shared_ptr<Storage> NewStorage();
+
+/// Opens a database on `storage`.  Dropping it without Release is a crash: nothing committed is
+/// lost, and leases run on until they end.  `clock.Monotonic()` is the store's clock for leases.
+///
+/// Threads.  Databases on one storage may be used concurrently; one mutex guards the storage.
+std::unique_ptr<store::Database> Open(std::shared_ptr<Storage> storage, Clock& clock);
+
+}  // namespace headworks::store_memory

@@ -1,0 +1,572 @@
+#include "headworks/store_memory/memory_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <ranges>
+#include <unordered_set>
+
+#include "headworks/store/checks.h"
+#include "storage.h"
+
+namespace headworks::store_memory {
+namespace {
+
+using model::RunHeader;
+using store::Answer;
+using store::Guard;
+using store::InboxRow;
+
+Error NoRun(RunNo run) { return {Code::kNotFound, fmt::format("no run {}", run.value)}; }
+
+bool IsHot(const RunHeader& h) { return !model::IsTerminal(h.state) && h.stuck_reason.empty(); }
+HotKey HotKeyOf(const RunHeader& h) { return {-h.priority, h.run_no}; }
+
+/// `to` with everything from `from` that a run's later writes may change.
+void Update(RunHeader& to, RunHeader from) {
+  from.run_no = to.run_no;
+  from.run_id = std::move(to.run_id);
+  from.tenant = std::move(to.tenant);
+  from.name = std::move(to.name);
+  from.version = std::move(to.version);
+  from.shard = to.shard;
+  from.created_at = to.created_at;
+  from.start_key = std::move(to.start_key);
+  from.trace_context = std::move(to.trace_context);
+  from.rerun_of = to.rerun_of;
+  from.root_run = to.root_run;
+  to = std::move(from);
+}
+
+class MemoryStore final : public store::Database,
+                          public store::RunStore,
+                          public store::Inbox,
+                          public store::RunQuery,
+                          public store::WorkflowStore {
+ public:
+  MemoryStore(std::shared_ptr<Storage> storage, Clock& clock)
+      : storage_(std::move(storage)), s_(*storage_), clock_(clock) {}
+
+  store::RunStore& runs() override { return *this; }
+  store::Inbox& inbox() override { return *this; }
+  store::RunQuery& query() override { return *this; }
+  store::WorkflowStore& workflows() override { return *this; }
+
+  // ---- RunStore
+
+  Result<std::vector<Guard>> Acquire(std::span<const Shard> shards, std::string_view owner,
+                                     Duration ttl) override {
+    HEADWORKS_TRY(store::CheckShards(shards));
+    HEADWORKS_TRY(store::CheckTtl(ttl));
+    if (owner.empty()) return Error{Code::kInvalidArgument, "acquire: no owner given"};
+    const std::lock_guard lock(s_.mutex);
+    const Duration now = clock_.Monotonic();
+    for (const Shard shard : shards) {
+      const GuardRow& row = At(shard);
+      if (!row.owner.empty() && row.owner != owner && row.lease_until > now) {
+        return Error{Code::kConflict,
+                     fmt::format("shard {} is owned by {}", shard.value, row.owner)};
+      }
+    }
+    std::vector<Guard> guards;
+    for (const Shard shard : shards) {
+      GuardRow& row = At(shard);
+      row = {Term(row.term.value + 1), row.round, std::string(owner), now + ttl};
+      guards.push_back({shard, row.term, row.round});
+    }
+    ++s_.data_version;
+    return guards;
+  }
+
+  Status Release(std::span<const Guard> guards) override {
+    HEADWORKS_TRY(store::CheckGuards(guards));
+    const std::lock_guard lock(s_.mutex);
+    for (const Guard& guard : guards) {
+      if (GuardRow& row = At(guard.shard); row.term == guard.term) row.owner.clear();
+    }
+    ++s_.data_version;
+    return {};
+  }
+
+  Result<Guard> ReadGuard(Shard shard) override {
+    HEADWORKS_TRY(store::CheckShards(std::span(&shard, 1)));
+    const std::lock_guard lock(s_.mutex);
+    return Guard{shard, At(shard).term, At(shard).round};
+  }
+
+  Status Renew(std::span<const Guard> guards, Duration ttl) override {
+    HEADWORKS_TRY(store::CheckGuards(guards));
+    HEADWORKS_TRY(store::CheckTtl(ttl));
+    const std::lock_guard lock(s_.mutex);
+    for (const Guard& guard : guards) HEADWORKS_TRY(CheckHeld(guard));
+    for (const Guard& guard : guards) At(guard.shard).lease_until = clock_.Monotonic() + ttl;
+    ++s_.data_version;
+    return {};
+  }
+
+  Status Commit(const store::Round& round) override {
+    HEADWORKS_TRY(store::CheckRound(round));
+    const std::lock_guard lock(s_.mutex);
+    HEADWORKS_TRY(CheckAgainstRows(round));  // after this nothing fails: all of it or none
+    for (const Guard& guard : round.guards) {
+      At(guard.shard).round = guard.round;
+      At(guard.shard).lease_until = clock_.Monotonic() + round.lease_ttl;
+    }
+    for (const store::RunWrite& write : round.runs) Apply(write);
+    for (const store::RunKey& key : round.deleted_runs) Delete(key);
+    for (const Answer& answer : round.answers) Put(answer, round.now);
+    for (const std::int64_t id : round.consumed) Consume(id, round.now);
+    ForgetOldAnswers(round.now);
+    ++s_.data_version;
+    return {};
+  }
+
+  Result<store::RunImage> LoadRun(const TenantId& tenant, RunNo run) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    const RunRow* row = Find(tenant, run);
+    if (row == nullptr) return NoRun(run);
+    store::RunImage image{row->header, {}, {}};
+    for (const auto& [no, task] : row->tasks) {
+      image.tasks.push_back(task.row);
+      image.holders.push_back(task.holder);
+    }
+    return image;
+  }
+
+  Result<std::vector<DueRun>> ListDue(std::span<const Shard> shards, Instant until,
+                                      std::optional<DueRun> after, std::size_t limit) override {
+    HEADWORKS_TRY(store::CheckShards(shards));
+    const std::lock_guard lock(s_.mutex);
+    std::vector<DueRun> due;
+    auto it = after ? s_.hot.upper_bound({-after->priority, after->run}) : s_.hot.begin();
+    for (; it != s_.hot.end() && due.size() < limit; ++it) {
+      const RunHeader& h = s_.runs.at(it->second).header;
+      if (std::ranges::find(shards, h.shard) == shards.end()) continue;
+      if (h.state != model::RunState::kPending && h.wake_at > until) continue;
+      due.push_back({h.tenant, h.run_no, h.state, h.priority, h.wake_at,
+                     std::accumulate(h.counts.begin(), h.counts.end(), 0U)});
+    }
+    return due;
+  }
+
+  Result<std::optional<RunHeader>> FindStartKey(const TenantId& tenant,
+                                                const model::Namespace& name,
+                                                std::string_view start_key) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    const auto it = s_.start_keys.find({name, std::string(start_key)});
+    if (start_key.empty() || name.tenant != tenant.value || it == s_.start_keys.end()) {
+      return std::optional<RunHeader>();
+    }
+    return std::optional(s_.runs.at(it->second).header);
+  }
+
+  Result<RunNo> ReserveRunNos(std::int64_t count) override {
+    if (count <= 0) return Error{Code::kInvalidArgument, "reserve: count must be 1 or more"};
+    const std::lock_guard lock(s_.mutex);
+    const RunNo first(s_.next_run_no);
+    s_.next_run_no += count;
+    ++s_.data_version;
+    return first;
+  }
+
+  Result<std::vector<InboxRow>> ReadInbox(std::span<const Shard> shards, std::int64_t after,
+                                          std::size_t limit) override {
+    HEADWORKS_TRY(store::CheckShards(shards));
+    const std::lock_guard lock(s_.mutex);
+    std::vector<InboxRow> rows;
+    for (auto it = s_.inbox.upper_bound(after); it != s_.inbox.end() && rows.size() < limit; ++it) {
+      if (std::ranges::find(shards, it->second.shard) != shards.end()) rows.push_back(it->second);
+    }
+    return rows;
+  }
+
+  // ---- Inbox
+
+  Status Append(std::span<const InboxRow> rows) override {
+    HEADWORKS_TRY(store::CheckInboxRows(rows));
+    const std::lock_guard lock(s_.mutex);
+    std::vector<const InboxRow*> fresh;
+    std::set<TenantKey> keys;
+    std::int64_t starts = 0;
+    for (const InboxRow& row : rows) {
+      const TenantKey key{row.tenant, row.dedupe_key};
+      if (s_.waiting_keys.contains(key) || s_.answers.contains(key)) continue;
+      if (!keys.insert(key).second) continue;
+      fresh.push_back(&row);
+      if (row.kind == "start") ++starts;
+    }
+    if (starts > 0 && s_.waiting_starts + starts > kMaxStarts) {
+      return Error{Code::kAtCapacity,
+                   fmt::format("{} starts wait already; try again when some are through",
+                               s_.waiting_starts)};
+    }
+    for (const InboxRow* row : fresh) {
+      const std::int64_t id = s_.next_inbox_id++;
+      s_.inbox.emplace(id, *row).first->second.id = id;
+      s_.waiting_keys.emplace(TenantKey{row->tenant, row->dedupe_key}, id);
+    }
+    s_.waiting_starts += starts;
+    if (!fresh.empty()) ++s_.data_version;
+    return {};
+  }
+
+  Result<std::optional<Answer>> GetAnswer(const TenantId& tenant,
+                                          std::string_view dedupe_key) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    const auto it = s_.answers.find({tenant, std::string(dedupe_key)});
+    if (it == s_.answers.end()) return std::optional<Answer>();
+    return std::optional(it->second.answer);
+  }
+
+  Result<std::int64_t> DataVersion() override {
+    const std::lock_guard lock(s_.mutex);
+    return s_.data_version;
+  }
+
+  // ---- RunQuery
+
+  Result<store::RunRecord> GetRun(const TenantId& tenant, std::string_view reference) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    HEADWORKS_ASSIGN(const auto wanted, store::ParseRunReference(reference));
+    const std::lock_guard lock(s_.mutex);
+    if (wanted.last) {
+      for (const auto& [no, row] : std::views::reverse(s_.runs)) {
+        if (row.header.tenant == tenant) return store::RunRecord{row.header};
+      }
+      return store::NoSuchRun(reference);
+    }
+    if (wanted.number) {
+      if (const RunRow* row = Find(tenant, *wanted.number)) return store::RunRecord{row->header};
+    }
+    std::vector<std::string> ids;
+    for (auto it = s_.run_ids.lower_bound({tenant, wanted.prefix});
+         !wanted.prefix.empty() && it != s_.run_ids.end() && it->first.first == tenant &&
+         it->first.second.starts_with(wanted.prefix);
+         ++it) {
+      ids.push_back(it->first.second);
+    }
+    if (ids.empty()) return store::NoSuchRun(reference);
+    if (ids.size() > 1 && ids[0] != wanted.prefix) return store::AmbiguousRun(reference, ids);
+    return store::RunRecord{s_.runs.at(s_.run_ids.at({tenant, ids[0]})).header};
+  }
+
+  Result<std::vector<store::RunRecord>> ListRuns(const TenantId& tenant,
+                                                 const RunFilter& filter) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    std::vector<store::RunRecord> found;
+    auto it = filter.before ? s_.runs.lower_bound(*filter.before) : s_.runs.end();
+    while (it != s_.runs.begin() && found.size() < filter.limit) {
+      const RunHeader& h = (--it)->second.header;
+      if (h.tenant == tenant && (!filter.workflow || h.name.workflow == *filter.workflow) &&
+          (filter.states.empty() ||
+           std::ranges::find(filter.states, h.state) != filter.states.end()) &&
+          (!filter.stuck_only || !h.stuck_reason.empty())) {
+        found.push_back({h});
+      }
+    }
+    return found;
+  }
+
+  Result<std::vector<store::TaskRecord>> ListTasks(const TenantId& tenant, RunNo run,
+                                                   std::optional<TaskNo> after,
+                                                   std::size_t limit) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    const RunRow* row = Find(tenant, run);
+    if (row == nullptr) return NoRun(run);
+    std::vector<store::TaskRecord> tasks;
+    auto it = after ? row->tasks.upper_bound(*after) : row->tasks.begin();
+    for (; it != row->tasks.end() && tasks.size() < limit; ++it) {
+      const TaskRow& task = it->second;
+      tasks.push_back({task.row, task.executor, task.holder, !task.output.empty()});
+    }
+    return tasks;
+  }
+
+  Result<std::vector<model::AttemptRecord>> ListAttempts(const TenantId& tenant, RunNo run,
+                                                         std::optional<TaskNo> task, Epoch after,
+                                                         std::size_t limit) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    const RunRow* row = Find(tenant, run);
+    if (row == nullptr) return NoRun(run);
+    std::vector<model::AttemptRecord> attempts;
+    for (auto it = row->attempts.upper_bound(after);
+         it != row->attempts.end() && attempts.size() < limit; ++it) {
+      if (!task || it->second.task == *task) attempts.push_back(it->second);
+    }
+    return attempts;
+  }
+
+  Result<std::vector<model::RunEventRecord>> ListEvents(const TenantId& tenant, RunNo run,
+                                                        std::size_t limit) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    const RunRow* row = Find(tenant, run);
+    if (row == nullptr) return NoRun(run);
+    const auto count = static_cast<std::ptrdiff_t>(std::min(limit, row->events.size()));
+    return std::vector(row->events.end() - count, row->events.end());
+  }
+
+  Result<std::vector<std::string>> ReadOutputs(const TenantId& tenant, RunNo run,
+                                               std::span<const TaskNo> tasks) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    const RunRow* row = Find(tenant, run);
+    if (row == nullptr) return NoRun(run);
+    std::vector<std::string> outputs;
+    for (const TaskNo no : tasks) {
+      const auto it = row->tasks.find(no);
+      outputs.push_back(it == row->tasks.end() ? "" : it->second.output);
+    }
+    return outputs;
+  }
+
+  Result<std::string> ReadInput(const TenantId& tenant, RunNo run) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    const RunRow* row = Find(tenant, run);
+    if (row == nullptr) return NoRun(run);
+    return row->input;
+  }
+
+  // ---- WorkflowStore
+
+  Status PutVersion(const TenantId& tenant, std::string_view version,
+                    std::string_view canonical_json, Instant) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    if (version.empty()) return Error{Code::kInvalidArgument, "no version given"};
+    const std::lock_guard lock(s_.mutex);
+    if (s_.versions.try_emplace({tenant, std::string(version)}, canonical_json).second) {
+      ++s_.data_version;
+    }
+    return {};
+  }
+
+  Result<std::string> GetVersion(const TenantId& tenant, std::string_view version) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    const auto it = s_.versions.find({tenant, std::string(version)});
+    if (it == s_.versions.end()) return NoVersion(version);
+    return it->second;
+  }
+
+  Status Register(const store::WorkflowRecord& record) override {
+    const TenantId tenant(record.name.tenant);
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    if (!s_.versions.contains({tenant, record.version})) return NoVersion(record.version);
+    s_.workflows[record.name] = record;
+    ++s_.data_version;
+    return {};
+  }
+
+  Result<store::WorkflowRecord> Get(const model::Namespace& name) override {
+    HEADWORKS_TRY(store::CheckTenant(TenantId(name.tenant)));
+    const std::lock_guard lock(s_.mutex);
+    const auto it = s_.workflows.find(name);
+    if (it == s_.workflows.end()) return NoWorkflow(name);
+    return it->second;
+  }
+
+  Result<std::vector<store::WorkflowRecord>> List(const TenantId& tenant) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    std::vector<store::WorkflowRecord> records;
+    for (const auto& [name, record] : s_.workflows) {
+      if (name.tenant == tenant.value) records.push_back(record);
+    }
+    return records;
+  }
+
+  Status Remove(const model::Namespace& name) override {
+    HEADWORKS_TRY(store::CheckTenant(TenantId(name.tenant)));
+    const std::lock_guard lock(s_.mutex);
+    if (s_.workflows.erase(name) == 0) return NoWorkflow(name);
+    ++s_.data_version;
+    return {};
+  }
+
+  Status SetEnabled(const model::Namespace& name, bool enabled) override {
+    HEADWORKS_TRY(store::CheckTenant(TenantId(name.tenant)));
+    const std::lock_guard lock(s_.mutex);
+    const auto it = s_.workflows.find(name);
+    if (it == s_.workflows.end()) return NoWorkflow(name);
+    it->second.enabled = enabled;
+    ++s_.data_version;
+    return {};
+  }
+
+ private:
+  static Error NoVersion(std::string_view version) {
+    return {Code::kNotFound, fmt::format("no workflow version {}", version)};
+  }
+  static Error NoWorkflow(const model::Namespace& name) {
+    return {Code::kNotFound, fmt::format("no workflow {}::{}", name.package, name.workflow)};
+  }
+
+  GuardRow& At(Shard shard) { return s_.guards[static_cast<std::size_t>(shard.value)]; }
+
+  Status CheckHeld(const Guard& guard) {
+    const GuardRow& row = At(guard.shard);
+    if (!row.owner.empty() && row.term == guard.term) return {};
+    return Error{Code::kLeaseLost, fmt::format("shard {}: term {} is over (now {}{})",
+                                               guard.shard.value, guard.term.value, row.term.value,
+                                               row.owner.empty() ? ", released" : "")};
+  }
+
+  RunRow* Find(const TenantId& tenant, RunNo run) {
+    const auto it = s_.runs.find(run);
+    return it == s_.runs.end() || it->second.header.tenant != tenant ? nullptr : &it->second;
+  }
+
+  /// In the order in which a store with transactions would find out.
+  Status CheckAgainstRows(const store::Round& round) {
+    for (const Guard& guard : round.guards) {
+      HEADWORKS_TRY(CheckHeld(guard));
+      if (const RoundNo stored = At(guard.shard).round; guard.round.value != stored.value + 1) {
+        return Error{Code::kLeaseLost,
+                     fmt::format("shard {}: round {} does not follow round {}", guard.shard.value,
+                                 guard.round.value, stored.value)};
+      }
+    }
+    std::set<TenantKey> new_ids;
+    std::set<StartKey> new_start_keys;
+    for (const auto& write : round.runs) {
+      HEADWORKS_TRY(CheckRunWrite(write, new_ids, new_start_keys));
+    }
+    for (const auto& key : round.deleted_runs) HEADWORKS_TRY(CheckDelete(key, round.guards));
+    std::unordered_set<std::int64_t> seen;
+    for (const std::int64_t id : round.consumed) {
+      if (!s_.inbox.contains(id) || !seen.insert(id).second) {
+        return Error{Code::kConflict,
+                     fmt::format("inbox row {} is not there; it was consumed before", id)};
+      }
+    }
+    return {};
+  }
+
+  Status CheckRunWrite(const store::RunWrite& write, std::set<TenantKey>& new_ids,
+                       std::set<StartKey>& new_start_keys) {
+    const RunHeader& h = write.header;
+    const RunRow* row = Find(h.tenant, h.run_no);
+    if (write.insert_input) {
+      const TenantKey id{h.tenant, h.run_id.value};
+      const StartKey start_key{h.name, h.start_key};
+      if (s_.runs.contains(h.run_no) || s_.run_ids.contains(id) || !new_ids.insert(id).second ||
+          (!h.start_key.empty() && (s_.start_keys.contains(start_key) ||
+                                    !new_start_keys.insert(start_key).second))) {
+        return Error{Code::kConflict, fmt::format("run {}: its number, id or start key exists",
+                                                  h.run_no.value)};
+      }
+    } else if (row == nullptr) {
+      return NoRun(h.run_no);
+    }
+    std::set<Epoch> new_epochs;
+    for (const auto& attempt : write.attempts) {
+      if ((row != nullptr && row->attempts.contains(attempt.epoch)) ||
+          !new_epochs.insert(attempt.epoch).second) {
+        return Error{Code::kConflict, fmt::format("run {}: attempt {} ended before",
+                                                  h.run_no.value, attempt.epoch.value)};
+      }
+    }
+    return {};
+  }
+
+  Status CheckDelete(const store::RunKey& key, const std::vector<Guard>& guards) {
+    const RunRow* row = Find(key.tenant, key.run);
+    if (row == nullptr) return {};
+    if (std::ranges::find(guards, row->header.shard, &Guard::shard) == guards.end()) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("round: run {} is on shard {}, which the round does not guard",
+                               key.run.value, row->header.shard.value)};
+    }
+    if (!model::IsTerminal(row->header.state)) {
+      return Error{Code::kConflict,
+                   fmt::format("run {} is not finished; cancel it first", key.run.value)};
+    }
+    return {};
+  }
+
+  void Apply(const store::RunWrite& write) {
+    const RunHeader& h = write.header;
+    RunRow& row = s_.runs[h.run_no];
+    if (write.insert_input) {
+      row.header = h;
+      row.input = *write.insert_input;
+      s_.run_ids[{h.tenant, h.run_id.value}] = h.run_no;
+      if (!h.start_key.empty()) s_.start_keys[{h.name, h.start_key}] = h.run_no;
+    } else {
+      s_.hot.erase(HotKeyOf(row.header));
+      Update(row.header, h);
+    }
+    if (IsHot(row.header)) s_.hot.insert(HotKeyOf(row.header));
+    for (const auto& task : write.tasks) {
+      TaskRow& stored = row.tasks[task.row.task];
+      stored.row = task.row;
+      stored.executor = task.executor;
+      stored.holder = task.holder;
+      if (task.output) stored.output = *task.output;
+    }
+    for (const auto& attempt : write.attempts) {
+      auto& stored = row.attempts.emplace(attempt.epoch, attempt).first->second;
+      stored.outcome.output.clear();
+    }
+    row.events.insert(row.events.end(), write.events.begin(), write.events.end());
+  }
+
+  void Delete(const store::RunKey& key) {
+    const RunRow* row = Find(key.tenant, key.run);
+    if (row == nullptr) return;
+    const RunHeader& h = row->header;
+    s_.run_ids.erase({h.tenant, h.run_id.value});
+    s_.start_keys.erase({h.name, h.start_key});
+    s_.hot.erase(HotKeyOf(h));
+    s_.runs.erase(key.run);
+  }
+
+  void Put(const Answer& answer, Instant now) {
+    const TenantKey key{answer.tenant, answer.dedupe_key};
+    if (const auto it = s_.waiting_keys.find(key); it != s_.waiting_keys.end()) {
+      if (s_.inbox.at(it->second).kind == "start") --s_.waiting_starts;
+      s_.inbox.erase(it->second);
+      s_.waiting_keys.erase(it);
+    }
+    s_.answers[key] = {answer, now};
+    s_.answer_ages.emplace_back(now, key);
+  }
+
+  void Consume(std::int64_t id, Instant now) {
+    const auto it = s_.inbox.find(id);
+    if (it == s_.inbox.end()) return;  // by its answer
+    Put({it->second.tenant, it->second.dedupe_key, {}, it->second.run, {}}, now);
+  }
+
+  void ForgetOldAnswers(Instant now) {
+    while (!s_.answer_ages.empty() && s_.answer_ages.front().first + kAnswerTtl < now) {
+      const auto& [at, key] = s_.answer_ages.front();
+      const auto it = s_.answers.find(key);
+      if (it != s_.answers.end() && it->second.at == at) s_.answers.erase(it);
+      s_.answer_ages.pop_front();
+    }
+  }
+
+  const std::shared_ptr<Storage> storage_;
+  Storage& s_;
+  Clock& clock_;
+};
+
+}  // namespace
+
+std::shared_ptr<Storage> NewStorage() { return std::make_shared<Storage>(); }
+
+std::unique_ptr<store::Database> Open(std::shared_ptr<Storage> storage, Clock& clock) {
+  return std::make_unique<MemoryStore>(std::move(storage), clock);
+}
+
+}  // namespace headworks::store_memory

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "headworks/store/run_store.h"
+#include "headworks/store_memory/memory_store.h"
+
+namespace headworks::store_memory {
+
+struct GuardRow {
+  Term term;
+  RoundNo round;
+  std::string owner;  // empty = free
+  Duration lease_until{};
+};
+
+struct TaskRow {
+  model::StoredTask row;
+  std::string executor;
+  std::string holder;
+  std::string output;  // empty = none
+};
+
+struct RunRow {
+  model::RunHeader header;
+  std::string input;
+  std::map<TaskNo, TaskRow> tasks;
+  std::map<Epoch, model::AttemptRecord> attempts;
+  std::vector<model::RunEventRecord> events;
+};
+
+struct AnswerRow {
+  store::Answer answer;
+  Instant at;
+};
+
+using TenantKey = std::pair<TenantId, std::string>;
+using StartKey = std::pair<model::Namespace, std::string>;
+/// In ListDue's order: highest priority first, then run number.
+using HotKey = std::pair<int, RunNo>;  // (-priority, run)
+
+class Storage {
+ public:
+  std::mutex mutex;
+  std::array<GuardRow, kShardCount> guards;
+
+  std::map<RunNo, RunRow> runs;
+  std::map<TenantKey, RunNo> run_ids;
+  std::map<StartKey, RunNo> start_keys;
+  std::set<HotKey> hot;  // unfinished and not stuck
+  std::int64_t next_run_no = 1;
+
+  std::map<std::int64_t, store::InboxRow> inbox;
+  std::map<TenantKey, std::int64_t> waiting_keys;
+  std::map<TenantKey, AnswerRow> answers;
+  std::deque<std::pair<Instant, TenantKey>> answer_ages;  // in order of answering
+  std::int64_t next_inbox_id = 1;
+  std::int64_t waiting_starts = 0;
+
+  std::map<TenantKey, std::string> versions;
+  std::map<model::Namespace, store::WorkflowRecord> workflows;
+
+  std::int64_t data_version = 1;
+};
+
+}  // namespace headworks::store_memory
