@@ -46,7 +46,7 @@ TEST_P(Conformance, RunIsFoundByIdPrefixNumberAndLast) {
   EXPECT_EQ(number(kOtherTenant, "@last"), 4);
   EXPECT_EQ(number(kOtherTenant, "0191aaaa"), 4);
   EXPECT_CODE(query().GetRun(kTenant, "3"), Code::kNotFound);
-  EXPECT_CODE(query().GetRun(kTenant, "0192"), Code::kNotFound);
+  EXPECT_CODE(query().GetRun(kTenant, "0192b"), Code::kNotFound);
   EXPECT_CODE(query().GetRun(kTenant, "0192bbbb-0000"), Code::kNotFound);
   EXPECT_CODE(query().GetRun(kTenant, "019"), Code::kNotFound);  // digits: a number
   EXPECT_CODE(query().GetRun(kTenant, "99f"), Code::kInvalidArgument);

@@ -102,8 +102,6 @@ TEST_P(Conformance, NumberIdAndStartKeyMakeOneRun) {
   Own();
   EXPECT_OK(Commit(NewRun(FullHeader(RunNo(1)))));
   EXPECT_CODE(Commit(NewRun(PlainHeader(RunNo(1)))), Code::kConflict);
-  // Numbers are of the store, not of the tenant.
-  EXPECT_CODE(Commit(NewRun(PlainHeader(RunNo(1), kOtherTenant))), Code::kConflict);
 
   model::RunHeader same_id = FullHeader(RunNo(2));
   same_id.run_id = FullHeader(RunNo(1)).run_id;

@@ -55,7 +55,7 @@ struct Answer {
   RunId run_id;
 };
 
-/// All that one round changes about one run.
+/// All that one round changes about one run.  Its number was reserved (`ReserveRunNos`).
 struct RunWrite {
   /// What is fixed at the first write (ids, name, version, shard, created_at, start_key,
   /// trace_context, rerun_of, root_run) is not written again.

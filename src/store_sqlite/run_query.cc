@@ -1,0 +1,184 @@
+#include "run_query.h"
+
+#include <algorithm>
+
+#include "headworks/store/checks.h"
+#include "rows.h"
+
+namespace headworks::store_sqlite {
+namespace {
+
+using store::RunRecord;
+
+#define HEADWORKS_SELECT_RUN "SELECT " HEADWORKS_RUN_COLUMNS " FROM run WHERE tenant_id = ?1 "
+
+Result<std::vector<RunRecord>> FindByPrefix(Connection& c, const TenantId& tenant,
+                                            std::string_view prefix, std::int64_t limit) {
+  std::vector<RunRecord> runs;
+  if (prefix.empty()) return runs;
+  // A range, because LIKE and GLOB would read wildcards into the prefix.  No UTF-8 text is above
+  // its own prefix followed by the highest character.
+  const std::string above = std::string(prefix) + "\xF4\x8F\xBF\xBF";
+  HEADWORKS_TRY(c.ForEach(
+      HEADWORKS_SELECT_RUN "AND run_id >= ?2 AND run_id < ?3 ORDER BY run_id LIMIT ?4",
+      [&](Row row) { return ReadHeader(row, runs.emplace_back().header); }, tenant, prefix, above,
+      limit));
+  return runs;
+}
+
+/// The narrowest of the indexes that can answer; all of them give the newest first.
+const char* ListStatement(const store::RunQuery::RunFilter& filter) {
+#define HEADWORKS_LIST_RUNS(condition)                                               \
+  HEADWORKS_SELECT_RUN "AND run_no < ?2 AND " condition                              \
+                       " AND (?3 >> state) & 1 AND (?4 IS NULL OR workflow = ?4) "   \
+                       "AND (NOT ?5 OR stuck_reason <> '') ORDER BY run_no DESC LIMIT ?6"
+  const bool only_unsuccessful =
+      !filter.states.empty() && std::ranges::all_of(filter.states, [](model::RunState state) {
+        return state == model::RunState::kFailed || state == model::RunState::kCancelled;
+      });
+  if (filter.stuck_only) return HEADWORKS_LIST_RUNS("stuck_reason <> ''");
+  if (only_unsuccessful) return HEADWORKS_LIST_RUNS("state IN (4, 5)");
+  if (filter.workflow) return HEADWORKS_LIST_RUNS("workflow = ?4");
+  return HEADWORKS_LIST_RUNS("TRUE");
+#undef HEADWORKS_LIST_RUNS
+}
+
+}  // namespace
+
+Result<RunRecord> SqliteRunQuery::GetRun(const TenantId& tenant, std::string_view reference) {
+  HEADWORKS_TRY(store::CheckTenant(tenant));
+  HEADWORKS_ASSIGN(const auto wanted, store::ParseRunReference(reference));
+  return core_.Read([&](Connection& c) -> Result<RunRecord> {
+    std::optional<RunRecord> found;
+    const auto read = [&](Row row) { return ReadHeader(row, found.emplace().header); };
+    if (wanted.last) {
+      HEADWORKS_TRY(c.ForEach(HEADWORKS_SELECT_RUN "ORDER BY run_no DESC LIMIT 1", read, tenant));
+    } else if (wanted.number) {
+      HEADWORKS_TRY(c.ForEach(HEADWORKS_SELECT_RUN "AND run_no = ?2", read, tenant, *wanted.number));
+    }
+    if (found) return *std::move(found);
+    HEADWORKS_ASSIGN(auto runs, FindByPrefix(c, tenant, wanted.prefix, 6));
+    if (runs.empty()) return store::NoSuchRun(reference);
+    if (runs.size() > 1 && runs[0].header.run_id.value != wanted.prefix) {
+      std::vector<std::string> ids;
+      for (const RunRecord& run : runs) ids.push_back(run.header.run_id.value);
+      return store::AmbiguousRun(reference, ids);
+    }
+    return std::move(runs[0]);
+  });
+}
+
+Result<std::vector<RunRecord>> SqliteRunQuery::ListRuns(const TenantId& tenant,
+                                                        const RunFilter& filter) {
+  HEADWORKS_TRY(store::CheckTenant(tenant));
+  std::uint64_t states = 0;
+  for (const model::RunState state : filter.states) {
+    states |= std::uint64_t{1} << static_cast<unsigned>(state);
+  }
+  if (states == 0) states = ~states;
+  return core_.Read([&](Connection& c) -> Result<std::vector<RunRecord>> {
+    std::vector<RunRecord> runs;
+    HEADWORKS_TRY(c.ForEach(
+        ListStatement(filter),
+        [&](Row row) { return ReadHeader(row, runs.emplace_back().header); }, tenant,
+        filter.before ? filter.before->value : INT64_MAX, states, filter.workflow,
+        filter.stuck_only, filter.limit));
+    return runs;
+  });
+}
+
+Result<std::vector<store::TaskRecord>> SqliteRunQuery::ListTasks(const TenantId& tenant, RunNo run,
+                                                                 std::optional<TaskNo> after,
+                                                                 std::size_t limit) {
+  HEADWORKS_TRY(store::CheckTenant(tenant));
+  return core_.Read([&](Connection& c) -> Result<std::vector<store::TaskRecord>> {
+    HEADWORKS_TRY(RequireRun(c, tenant, run));
+    std::vector<store::TaskRecord> tasks;
+    HEADWORKS_TRY(c.ForEach(
+        "SELECT " HEADWORKS_TASK_COLUMNS
+        ", output IS NOT NULL FROM task WHERE tenant_id = ?1 AND run_no = ?2 AND task_no > ?3 "
+        "ORDER BY task_no, map_index LIMIT ?4",
+        [&](Row row) {
+          constexpr int kAfterTaskColumns = 14;
+          ReadTask(row, tasks.emplace_back());
+          tasks.back().has_output = row.Get<bool>(kAfterTaskColumns);
+        },
+        tenant, run, after ? std::int64_t{after->value} : -1, limit));
+    return tasks;
+  });
+}
+
+Result<std::vector<model::AttemptRecord>> SqliteRunQuery::ListAttempts(const TenantId& tenant,
+                                                                       RunNo run,
+                                                                       std::optional<TaskNo> task,
+                                                                       Epoch after,
+                                                                       std::size_t limit) {
+  HEADWORKS_TRY(store::CheckTenant(tenant));
+  return core_.Read([&](Connection& c) -> Result<std::vector<model::AttemptRecord>> {
+    HEADWORKS_TRY(RequireRun(c, tenant, run));
+    std::vector<model::AttemptRecord> attempts;
+    HEADWORKS_TRY(c.ForEach(
+        "SELECT task_no, epoch, try_no, generation, queued_at, verdict, reason, error, exit_code, "
+        "signal, not_before, started_at, ended_at FROM attempt WHERE tenant_id = ?1 "
+        "AND run_no = ?2 AND epoch > ?3 AND (?4 IS NULL OR task_no = ?4) ORDER BY epoch LIMIT ?5",
+        [&](Row row) {
+          model::AttemptRecord& a = attempts.emplace_back();
+          model::Outcome& o = a.outcome;
+          row.Read(a.task, a.epoch, a.try_no, a.generation, a.queued_at, o.verdict, o.reason,
+                   o.error, o.exit_code, o.signal, o.not_before, o.started_at, o.ended_at);
+        },
+        tenant, run, after, task, limit));
+    return attempts;
+  });
+}
+
+Result<std::vector<model::RunEventRecord>> SqliteRunQuery::ListEvents(const TenantId& tenant,
+                                                                      RunNo run,
+                                                                      std::size_t limit) {
+  HEADWORKS_TRY(store::CheckTenant(tenant));
+  return core_.Read([&](Connection& c) -> Result<std::vector<model::RunEventRecord>> {
+    HEADWORKS_TRY(RequireRun(c, tenant, run));
+    std::vector<model::RunEventRecord> events;
+    HEADWORKS_TRY(c.ForEach(
+        "SELECT at, kind, actor, detail FROM run_event WHERE tenant_id = ?1 AND run_no = ?2 "
+        "ORDER BY seq DESC LIMIT ?3",
+        [&](Row row) {
+          model::RunEventRecord& e = events.emplace_back();
+          row.Read(e.at, e.kind, e.actor, e.detail);
+        },
+        tenant, run, limit));
+    std::ranges::reverse(events);
+    return events;
+  });
+}
+
+Result<std::vector<std::string>> SqliteRunQuery::ReadOutputs(const TenantId& tenant, RunNo run,
+                                                             std::span<const TaskNo> tasks) {
+  HEADWORKS_TRY(store::CheckTenant(tenant));
+  return core_.Read([&](Connection& c) -> Result<std::vector<std::string>> {
+    HEADWORKS_TRY(RequireRun(c, tenant, run));
+    std::vector<std::string> outputs;
+    for (const TaskNo task : tasks) {
+      HEADWORKS_ASSIGN(auto output, c.Value<OwnedPayload>(
+                                        "SELECT output FROM task WHERE tenant_id = ?1 "
+                                        "AND run_no = ?2 AND task_no = ?3 AND map_index = -1",
+                                        tenant, run, task));
+      outputs.push_back(output ? std::move(output->bytes) : std::string());
+    }
+    return outputs;
+  });
+}
+
+Result<std::string> SqliteRunQuery::ReadInput(const TenantId& tenant, RunNo run) {
+  HEADWORKS_TRY(store::CheckTenant(tenant));
+  return core_.Read([&](Connection& c) -> Result<std::string> {
+    HEADWORKS_TRY(RequireRun(c, tenant, run));
+    HEADWORKS_ASSIGN(auto input, c.Value<OwnedPayload>(
+                                     "SELECT input FROM run_input WHERE tenant_id = ?1 "
+                                     "AND run_no = ?2",
+                                     tenant, run));
+    return input ? std::move(input->bytes) : std::string();
+  });
+}
+
+}  // namespace headworks::store_sqlite

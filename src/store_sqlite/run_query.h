@@ -1,0 +1,31 @@
+#pragma once
+
+#include "core.h"
+#include "headworks/store/run_store.h"
+
+namespace headworks::store_sqlite {
+
+class SqliteRunQuery final : public store::RunQuery {
+ public:
+  explicit SqliteRunQuery(Core& core) : core_(core) {}
+
+  Result<store::RunRecord> GetRun(const TenantId& tenant, std::string_view reference) override;
+  Result<std::vector<store::RunRecord>> ListRuns(const TenantId& tenant,
+                                                 const RunFilter& filter) override;
+  Result<std::vector<store::TaskRecord>> ListTasks(const TenantId& tenant, RunNo run,
+                                                   std::optional<TaskNo> after,
+                                                   std::size_t limit) override;
+  Result<std::vector<model::AttemptRecord>> ListAttempts(const TenantId& tenant, RunNo run,
+                                                         std::optional<TaskNo> task, Epoch after,
+                                                         std::size_t limit) override;
+  Result<std::vector<model::RunEventRecord>> ListEvents(const TenantId& tenant, RunNo run,
+                                                        std::size_t limit) override;
+  Result<std::vector<std::string>> ReadOutputs(const TenantId& tenant, RunNo run,
+                                               std::span<const TaskNo> tasks) override;
+  Result<std::string> ReadInput(const TenantId& tenant, RunNo run) override;
+
+ private:
+  Core& core_;
+};
+
+}  // namespace headworks::store_sqlite

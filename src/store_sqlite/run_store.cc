@@ -1,0 +1,241 @@
+#include "run_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "headworks/store/checks.h"
+#include "rows.h"
+
+namespace headworks::store_sqlite {
+namespace {
+
+using store::Guard;
+
+std::uint64_t MaskOf(std::span<const Shard> shards) {
+  std::uint64_t mask = 0;
+  for (const Shard shard : shards) mask |= std::uint64_t{1} << static_cast<unsigned>(shard.value);
+  return mask;
+}
+
+}  // namespace
+
+Result<std::vector<Guard>> SqliteRunStore::Acquire(std::span<const Shard> shards,
+                                                   std::string_view owner, Duration ttl) {
+  HEADWORKS_TRY(store::CheckShards(shards));
+  HEADWORKS_TRY(store::CheckTtl(ttl));
+  if (owner.empty()) return Error{Code::kInvalidArgument, "acquire: no owner given"};
+  const std::lock_guard lock(core_.writer_mutex());
+  HEADWORKS_ASSIGN(const bool fresh, core_.TakeOwnership());
+  auto guards = core_.WriteLocked([&](Connection& c) -> Result<std::vector<Guard>> {
+    // Who held a shard before is gone, since its lock is: no lease is waited for.
+    if (fresh) HEADWORKS_TRY(c.Run("UPDATE guard SET owner = NULL"));
+    std::vector<Guard> taken;
+    for (const Shard shard : shards) HEADWORKS_TRY(AcquireShard(c, shard, owner, ttl, taken));
+    return taken;
+  });
+  if (!guards && fresh) core_.DropOwnership();
+  return guards;
+}
+
+Status SqliteRunStore::AcquireShard(Connection& c, Shard shard, std::string_view owner,
+                                    Duration ttl, std::vector<Guard>& guards) {
+  const Duration now = core_.Monotonic();
+  const char* const kUpsert =
+      "INSERT INTO guard (shard, term, round, owner, lease_until, boot_id) "
+      "VALUES (?1, 1, 0, ?2, ?3, ?4) "
+      "ON CONFLICT (shard) DO UPDATE SET term = term + 1, owner = excluded.owner, "
+      "lease_until = excluded.lease_until, boot_id = excluded.boot_id "
+      "WHERE owner IS NULL OR owner = ?2 OR lease_until <= ?5 OR boot_id <> ?4";
+  HEADWORKS_TRY(c.Run(kUpsert, shard, owner, now + ttl, core_.boot_id(), now));
+  if (c.Changes() == 0) {
+    HEADWORKS_ASSIGN(const auto holder,
+                     c.Value<std::string>("SELECT owner FROM guard WHERE shard = ?1", shard));
+    return Error{Code::kConflict,
+                 fmt::format("shard {} is owned by {}", shard.value, holder.value_or("nobody"))};
+  }
+  return c.ForEach(
+      "SELECT term, round FROM guard WHERE shard = ?1",
+      [&](Row row) {
+        Guard& guard = guards.emplace_back(Guard{shard, {}, {}});
+        row.Read(guard.term, guard.round);
+      },
+      shard);
+}
+
+Status SqliteRunStore::Release(std::span<const Guard> guards) {
+  HEADWORKS_TRY(store::CheckGuards(guards));
+  const std::lock_guard lock(core_.writer_mutex());
+  HEADWORKS_ASSIGN(const auto held, core_.WriteLocked([&](Connection& c) -> Result<std::int64_t> {
+    for (const Guard& guard : guards) {
+      HEADWORKS_TRY(c.Run("UPDATE guard SET owner = NULL WHERE shard = ?1 AND term = ?2",
+                          guard.shard, guard.term));
+    }
+    HEADWORKS_ASSIGN(const auto count,
+                     c.Value<std::int64_t>("SELECT count(*) FROM guard WHERE owner IS NOT NULL"));
+    return count.value_or(0);
+  }));
+  if (held == 0) core_.DropOwnership();
+  return {};
+}
+
+Result<Guard> SqliteRunStore::ReadGuard(Shard shard) {
+  HEADWORKS_TRY(store::CheckShards(std::span(&shard, 1)));
+  // A write transaction: it waits for a commit that is under way, here or in another process.
+  return core_.Write([&](Connection& c) -> Result<Guard> {
+    Guard guard{shard, {}, {}};
+    HEADWORKS_TRY(c.ForEach(
+        "SELECT term, round FROM guard WHERE shard = ?1",
+        [&](Row row) { row.Read(guard.term, guard.round); }, shard));
+    return guard;
+  });
+}
+
+Status SqliteRunStore::Renew(std::span<const Guard> guards, Duration ttl) {
+  HEADWORKS_TRY(store::CheckGuards(guards));
+  HEADWORKS_TRY(store::CheckTtl(ttl));
+  return core_.Write([&](Connection& c) -> Status {
+    for (const Guard& guard : guards) {
+      HEADWORKS_TRY(
+          c.Run("UPDATE guard SET lease_until = ?3, boot_id = ?4 "
+                "WHERE shard = ?1 AND term = ?2 AND owner IS NOT NULL",
+                guard.shard, guard.term, core_.Monotonic() + ttl, core_.boot_id()));
+      if (c.Changes() == 0) {
+        return Error{Code::kLeaseLost,
+                     fmt::format("shard {}: term {} is over", guard.shard.value, guard.term.value)};
+      }
+    }
+    return {};
+  });
+}
+
+Status SqliteRunStore::Commit(const store::Round& round) {
+  HEADWORKS_TRY(store::CheckRound(round));
+  return core_.Write([&](Connection& c) -> Status {
+    HEADWORKS_TRY(WriteRound(c, round, core_.Monotonic() + round.lease_ttl, core_.boot_id()));
+    if (round.now >= next_forgetting_) {
+      HEADWORKS_ASSIGN(const bool more, ForgetOldAnswers(c, round.now));
+      next_forgetting_ = more ? round.now : round.now + std::chrono::minutes(1);
+    }
+    return {};
+  });
+}
+
+Result<store::RunImage> SqliteRunStore::LoadRun(const TenantId& tenant, RunNo run) {
+  HEADWORKS_TRY(store::CheckTenant(tenant));
+  return core_.Read([&](Connection& c) -> Result<store::RunImage> {
+    std::optional<store::RunImage> image;
+    HEADWORKS_TRY(c.ForEach(
+        "SELECT " HEADWORKS_RUN_COLUMNS " FROM run WHERE tenant_id = ?1 AND run_no = ?2",
+        [&](Row row) { return ReadHeader(row, image.emplace().header); }, tenant, run));
+    if (!image) return NoRun(run);
+    store::TaskRecord task;
+    HEADWORKS_TRY(c.ForEach(
+        "SELECT " HEADWORKS_TASK_COLUMNS
+        " FROM task WHERE tenant_id = ?1 AND run_no = ?2 ORDER BY task_no, map_index",
+        [&](Row row) {
+          ReadTask(row, task);
+          image->tasks.push_back(task.row);
+          image->holders.push_back(task.holder);
+        },
+        tenant, run));
+    return *std::move(image);
+  });
+}
+
+Result<std::vector<store::RunStore::DueRun>> SqliteRunStore::ListDue(std::span<const Shard> shards,
+                                                                     Instant until,
+                                                                     std::optional<DueRun> after,
+                                                                     std::size_t limit) {
+  HEADWORKS_TRY(store::CheckShards(shards));
+  const std::uint64_t mask = MaskOf(shards);
+  const std::int64_t priority = after ? after->priority : INT64_MAX;
+  const RunNo above = after ? after->run : RunNo();
+  return core_.Read([&](Connection& c) -> Result<std::vector<DueRun>> {
+    std::vector<DueRun> due;
+    const auto read = [&](Row row) -> Status {
+      DueRun& run = due.emplace_back();
+      std::string encoded;
+      row.Read(run.tenant, run.run, run.state, run.priority, run.wake_at, encoded);
+      Counts counts{};
+      if (!DecodeCounts(encoded, counts)) {
+        return Error{Code::kCorrupt, fmt::format("run {}: its counts are damaged", run.run.value)};
+      }
+      for (const std::uint32_t count : counts) run.rows += count;
+      return {};
+    };
+    // Pending runs may be millions: two seeks in their own order.  First what is left of the
+    // priority of `after`, then what is below.
+    HEADWORKS_TRY(c.ForEach(
+        "SELECT tenant_id, run_no, state, priority, wake_at, counts FROM run "
+        "WHERE state = 1 AND stuck_reason = '' AND priority = ?1 AND run_no > ?2 "
+        "AND (?3 >> shard) & 1 ORDER BY run_no LIMIT ?4",
+        read, priority, above, mask, limit));
+    if (due.size() < limit) {
+      HEADWORKS_TRY(c.ForEach(
+          "SELECT tenant_id, run_no, state, priority, wake_at, counts FROM run "
+          "WHERE state = 1 AND stuck_reason = '' AND priority < ?1 "
+          "AND (?2 >> shard) & 1 ORDER BY priority DESC, run_no LIMIT ?3",
+          read, priority, mask, limit - due.size()));
+    }
+    // Running ones that are due are at most about as many as memory holds: they are sorted.
+    HEADWORKS_TRY(c.ForEach(
+        "SELECT tenant_id, run_no, state, priority, wake_at, counts FROM run "
+        "WHERE state = 2 AND stuck_reason = '' AND wake_at <= ?1 "
+        "AND (priority < ?2 OR (priority = ?2 AND run_no > ?3)) AND (?4 >> shard) & 1 "
+        "ORDER BY priority DESC, run_no LIMIT ?5",
+        read, until, priority, above, mask, limit));
+    std::ranges::sort(due, {},
+                      [](const DueRun& run) { return std::pair(-run.priority, run.run); });
+    if (due.size() > limit) due.resize(limit);
+    return due;
+  });
+}
+
+Result<std::optional<model::RunHeader>> SqliteRunStore::FindStartKey(const TenantId& tenant,
+                                                                     const model::Namespace& name,
+                                                                     std::string_view start_key) {
+  HEADWORKS_TRY(store::CheckTenant(tenant));
+  std::optional<model::RunHeader> found;
+  if (start_key.empty() || name.tenant != tenant.value) return found;
+  return core_.Read([&](Connection& c) -> Result<std::optional<model::RunHeader>> {
+    HEADWORKS_TRY(c.ForEach(
+        "SELECT " HEADWORKS_RUN_COLUMNS
+        " FROM run WHERE tenant_id = ?1 AND package = ?2 AND workflow = ?3 AND start_key = ?4 "
+        "AND start_key <> ''",
+        [&](Row row) { return ReadHeader(row, found.emplace()); }, tenant, name.package,
+        name.workflow, start_key));
+    return found;
+  });
+}
+
+Result<RunNo> SqliteRunStore::ReserveRunNos(std::int64_t count) {
+  if (count <= 0) return Error{Code::kInvalidArgument, "reserve: count must be 1 or more"};
+  return core_.Write([&](Connection& c) -> Result<RunNo> {
+    HEADWORKS_ASSIGN(const auto first, c.Value<RunNo>("SELECT next_run_no FROM store"));
+    HEADWORKS_TRY(c.Run("UPDATE store SET next_run_no = next_run_no + ?1", count));
+    return first.value_or(RunNo());
+  });
+}
+
+Result<std::vector<store::InboxRow>> SqliteRunStore::ReadInbox(std::span<const Shard> shards,
+                                                               std::int64_t after,
+                                                               std::size_t limit) {
+  HEADWORKS_TRY(store::CheckShards(shards));
+  return core_.Read([&](Connection& c) -> Result<std::vector<store::InboxRow>> {
+    std::vector<store::InboxRow> rows;
+    HEADWORKS_TRY(c.ForEach(
+        "SELECT id, tenant_id, dedupe_key, shard, kind, run_no, appended_at, payload FROM inbox "
+        "WHERE id > ?1 AND (?2 >> shard) & 1 ORDER BY id LIMIT ?3",
+        [&](Row row) {
+          store::InboxRow& r = rows.emplace_back();
+          OwnedPayload payload;
+          row.Read(r.id, r.tenant, r.dedupe_key, r.shard, r.kind, r.run, r.appended_at, payload);
+          r.payload = std::move(payload.bytes);
+        },
+        after, MaskOf(shards), limit));
+    return rows;
+  });
+}
+
+}  // namespace headworks::store_sqlite

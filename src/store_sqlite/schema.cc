@@ -1,0 +1,269 @@
+#include "schema.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace headworks::store_sqlite {
+namespace {
+
+// Keys start with the tenant and go on with rising numbers, so that what is written together lies
+// together; random keys cost 13 to 20 times as much.  Each column that may be large stands last,
+// so that the ones before it are read without its overflow pages.
+//
+// The indexes for the engine alone (run_pending, run_running) are partial and hold hot runs only;
+// they do not start with the shard, because the one engine of a file owns all of them.
+constexpr const char* kLevel1 = R"sql(
+CREATE TABLE store (
+  id INTEGER PRIMARY KEY CHECK (id = 1),
+  schema_level INTEGER NOT NULL,
+  min_program_level INTEGER NOT NULL,
+  next_run_no INTEGER NOT NULL DEFAULT 1,
+  next_inbox_id INTEGER NOT NULL DEFAULT 1,
+  waiting_starts INTEGER NOT NULL DEFAULT 0
+) STRICT;
+INSERT INTO store (id, schema_level, min_program_level) VALUES (1, 0, 0);
+
+CREATE TABLE guard (
+  shard INTEGER PRIMARY KEY,
+  term INTEGER NOT NULL,
+  round INTEGER NOT NULL,
+  owner TEXT,                      -- NULL = free
+  lease_until INTEGER NOT NULL,    -- microseconds of CLOCK_BOOTTIME ...
+  boot_id TEXT NOT NULL            -- ... of this boot
+) STRICT;
+
+CREATE TABLE run (
+  tenant_id TEXT NOT NULL,
+  run_no INTEGER NOT NULL,
+  run_id TEXT NOT NULL,
+  package TEXT NOT NULL,
+  workflow TEXT NOT NULL,
+  version TEXT NOT NULL,
+  shard INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  start_key TEXT NOT NULL,
+  trace_context TEXT NOT NULL,
+  rerun_of INTEGER NOT NULL,
+  root_run INTEGER NOT NULL,
+  parent_run INTEGER,
+  parent_task INTEGER,
+  parent_map INTEGER,
+  parent_epoch INTEGER,
+  state INTEGER NOT NULL,
+  reason INTEGER NOT NULL,
+  priority INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  next_epoch INTEGER NOT NULL,
+  started_at INTEGER NOT NULL,
+  finished_at INTEGER NOT NULL,
+  paused_at INTEGER NOT NULL,
+  cancel_requested_at INTEGER NOT NULL,
+  finally_started_at INTEGER NOT NULL,
+  finally_stopped INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  wake_at INTEGER NOT NULL,
+  stuck_since INTEGER NOT NULL,
+  reset_kind INTEGER NOT NULL,
+  reset_task INTEGER NOT NULL,
+  counts BLOB NOT NULL,
+  stuck_reason TEXT NOT NULL,
+  PRIMARY KEY (tenant_id, run_no)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX run_id ON run (tenant_id, run_id);
+CREATE UNIQUE INDEX run_start_key ON run (tenant_id, package, workflow, start_key)
+  WHERE start_key <> '';
+CREATE INDEX run_workflow ON run (tenant_id, workflow, run_no);
+CREATE INDEX run_unsuccessful ON run (tenant_id, run_no) WHERE state IN (4, 5);
+CREATE INDEX run_stuck ON run (tenant_id, run_no) WHERE stuck_reason <> '';
+CREATE INDEX run_pending ON run (priority DESC, run_no, shard)
+  WHERE state = 1 AND stuck_reason = '';
+CREATE INDEX run_running ON run (wake_at, priority DESC, run_no, shard)
+  WHERE state = 2 AND stuck_reason = '';
+
+CREATE TABLE run_input (
+  tenant_id TEXT NOT NULL,
+  run_no INTEGER NOT NULL,
+  input BLOB NOT NULL,
+  PRIMARY KEY (tenant_id, run_no)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE task (
+  tenant_id TEXT NOT NULL,
+  run_no INTEGER NOT NULL,
+  task_no INTEGER NOT NULL,
+  map_index INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  reason INTEGER NOT NULL,
+  epoch INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  snoozes INTEGER NOT NULL,
+  tries INTEGER NOT NULL,
+  losses INTEGER NOT NULL,
+  dispatch_failures INTEGER NOT NULL,
+  zombie INTEGER NOT NULL,
+  not_before INTEGER NOT NULL,
+  since INTEGER NOT NULL,
+  blocked_reason TEXT,
+  blocked_since INTEGER,
+  executor TEXT NOT NULL,
+  external_ref TEXT,
+  holder TEXT NOT NULL,
+  output BLOB,
+  PRIMARY KEY (tenant_id, run_no, task_no, map_index)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE attempt (
+  tenant_id TEXT NOT NULL,
+  run_no INTEGER NOT NULL,
+  epoch INTEGER NOT NULL,
+  task_no INTEGER NOT NULL,
+  map_index INTEGER NOT NULL,
+  try_no INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  verdict INTEGER NOT NULL,
+  reason INTEGER NOT NULL,
+  exit_code INTEGER,
+  signal INTEGER,
+  queued_at INTEGER NOT NULL,
+  started_at INTEGER NOT NULL,
+  ended_at INTEGER NOT NULL,
+  not_before INTEGER NOT NULL,
+  error TEXT NOT NULL,
+  PRIMARY KEY (tenant_id, run_no, epoch)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE live_attempt (
+  tenant_id TEXT NOT NULL,
+  run_no INTEGER NOT NULL,
+  epoch INTEGER NOT NULL,
+  task_no INTEGER NOT NULL,
+  map_index INTEGER NOT NULL,
+  executor TEXT NOT NULL,
+  external_ref TEXT NOT NULL,
+  holder TEXT NOT NULL,
+  worker_incarnation INTEGER NOT NULL,
+  lease_until INTEGER NOT NULL,
+  token_id TEXT NOT NULL,
+  started_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, run_no, epoch)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE run_event (
+  tenant_id TEXT NOT NULL,
+  run_no INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  detail TEXT NOT NULL,
+  PRIMARY KEY (tenant_id, run_no, seq)
+) STRICT, WITHOUT ROWID;
+
+-- Runs whose row is gone and whose other rows are being deleted, a bounded number per round.
+CREATE TABLE deleted_run (
+  tenant_id TEXT NOT NULL,
+  run_no INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, run_no)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE inbox (
+  id INTEGER PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  dedupe_key TEXT NOT NULL,
+  shard INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  run_no INTEGER NOT NULL,
+  appended_at INTEGER NOT NULL,
+  payload BLOB NOT NULL,
+  UNIQUE (tenant_id, dedupe_key)
+) STRICT;
+
+CREATE TABLE answer (
+  tenant_id TEXT NOT NULL,
+  dedupe_key TEXT NOT NULL,
+  answered_at INTEGER NOT NULL,
+  run_no INTEGER NOT NULL,
+  run_id TEXT NOT NULL,
+  code INTEGER,                    -- NULL = done
+  message TEXT NOT NULL,
+  PRIMARY KEY (tenant_id, dedupe_key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX answer_age ON answer (answered_at);
+
+CREATE TABLE workflow_version (
+  tenant_id TEXT NOT NULL,
+  version TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  canonical_json BLOB NOT NULL,
+  PRIMARY KEY (tenant_id, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE workflow (
+  tenant_id TEXT NOT NULL,
+  package TEXT NOT NULL,
+  workflow TEXT NOT NULL,
+  version TEXT NOT NULL,
+  source TEXT NOT NULL,
+  enabled INTEGER NOT NULL,
+  registered_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, package, workflow)
+) STRICT, WITHOUT ROWID;
+)sql";
+
+constexpr std::array kMigrations{
+    Migration{1, 1, "runs, tasks, attempts, inbox, workflows", kLevel1},
+};
+
+Result<Levels> ReadLevels(Connection& connection) {
+  HEADWORKS_ASSIGN(const auto id, connection.Value<std::int64_t>("PRAGMA application_id"));
+  HEADWORKS_ASSIGN(const auto tables,
+                   connection.Value<std::int64_t>("SELECT count(*) FROM sqlite_schema"));
+  if (id != kApplicationId && (id != 0 || tables != 0)) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{}: this is a database of another program; choose another file",
+                             connection.path())};
+  }
+  Levels levels;
+  if (tables != 0) {
+    HEADWORKS_TRY(connection.ForEach("SELECT schema_level, min_program_level FROM store",
+                                     [&](Row row) { row.Read(levels.schema, levels.min_program); }));
+  }
+  return levels;
+}
+
+}  // namespace
+
+std::span<const Migration> Migrations() { return kMigrations; }
+
+Result<Levels> CheckLevels(Connection& connection, int program_level) {
+  HEADWORKS_ASSIGN(const Levels levels, ReadLevels(connection));
+  if (levels.min_program > program_level) {
+    return Error{Code::kConflict,
+                 fmt::format("{}: written by a newer Headworks (level {}, needs a program of level {} "
+                             "or later, this one is {}); use the newer program",
+                             connection.path(), levels.schema, levels.min_program, program_level)};
+  }
+  return levels;
+}
+
+Result<std::vector<Migration>> Migrate(Connection& connection, std::span<const Migration> to) {
+  HEADWORKS_ASSIGN(Transaction transaction, Transaction::BeginWrite(connection));
+  HEADWORKS_ASSIGN(const Levels levels, CheckLevels(connection, to.back().level));
+  std::vector<Migration> applied;
+  for (const Migration& migration : to) {
+    if (migration.level <= levels.schema) continue;
+    if (applied.empty() && levels.schema == 0) {
+      HEADWORKS_TRY(
+          connection.Script(fmt::format("PRAGMA application_id = {}", kApplicationId).c_str()));
+    }
+    HEADWORKS_TRY(connection.Script(migration.sql));
+    HEADWORKS_TRY(connection.Run("UPDATE store SET schema_level = ?1, min_program_level = ?2",
+                                 migration.level, migration.min_program_level));
+    applied.push_back(migration);
+  }
+  HEADWORKS_TRY(transaction.Commit());
+  return applied;
+}
+
+}  // namespace headworks::store_sqlite
