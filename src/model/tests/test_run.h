@@ -42,9 +42,21 @@ class TestRun {
     Commit();
     return status;
   }
-  Status Do(const Event& event, Duration later) {
-    now += later;
-    return Do(event);
+  /// Time passes, and every timer that was asked for and comes due fires.  `changes` holds the
+  /// effects of all of them.
+  void Pass(Duration time) {
+    now += time;
+    Changes all;
+    while (!timers.empty() && timers.begin()->first <= now) {
+      const auto [when, task] = *timers.begin();
+      timers.erase(timers.begin());
+      EXPECT_TRUE(Do(TimerDue{when, task}));
+      all.ready.insert(all.ready.end(), changes.ready.begin(), changes.ready.end());
+      all.cancels.insert(all.cancels.end(), changes.cancels.begin(), changes.cancels.end());
+      all.events.insert(all.events.end(), changes.events.begin(), changes.events.end());
+      all.more = changes.more;
+    }
+    changes = std::move(all);
   }
   /// With everything that follows in later rounds.
   Status DoAll(const Event& event) {
@@ -100,11 +112,14 @@ class TestRun {
   void Crash() {
     changes = {};
     run = Rebuilt(changes);
+    timers.clear();
+    for (const auto& timer : changes.timers) timers.emplace(timer.when, timer.task);
   }
 
   Run run;
   RunHeader stored;
   std::map<TaskNo, StoredTask> rows;
+  std::set<std::pair<Instant, std::optional<TaskNo>>> timers;  // asked for, not yet due
   Instant now{std::chrono::hours(1000)};
   std::size_t budget;
   Changes changes;
@@ -168,6 +183,7 @@ class TestRun {
       rows[no] = ToStored(run, no);
     }
     MarkCommitted(run, changes);
+    for (const auto& timer : changes.timers) timers.emplace(timer.when, timer.task);
     if (changes.header) stored = run.header;
     CheckSums();
     Changes effects;
