@@ -69,7 +69,7 @@ Status Stepper::LoadRow(const StoredTask& row) {
 void Stepper::EmitEffects() {
   for (TaskNo no; Exists(no); ++no.value) {
     const TaskRun& task = At(no);
-    if (IsLive(task.state)) changes_.offers.push_back({no, task.epoch});
+    if (IsLive(task.state) || task.zombie) changes_.offers.push_back({no, task.epoch});
     if (task.zombie) Tell(no);
     if (task.state == TaskState::kRunning) AddBackstop(no);
     if (task.state == TaskState::kParked && task.not_before != kNever) {

@@ -129,11 +129,10 @@ void Stepper::StartFinally() {
   ReconsiderAll(run_.workflow->range(TaskRole::kMain).second);
 }
 
-void Stepper::ZombifyLive(TaskRole first, TaskRole last, TaskState state, Reason reason) {
-  if (run_.live == 0) return;
+void Stepper::ZombifyLive(TaskRole last) {
   const TaskNo end = run_.workflow->range(last).second;
-  for (TaskNo no = run_.workflow->range(first).first; no < end; ++no.value) {
-    if (IsLive(At(no).state)) Zombify(no, state, reason);
+  for (TaskNo no; no < end; ++no.value) {
+    if (IsLive(At(no).state)) Zombify(no, TaskState::kCancelled, Reason::kCancelTimeout);
   }
 }
 

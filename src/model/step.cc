@@ -83,57 +83,35 @@ Status Stepper::On(const AttemptStarted& event) {
 
 Status Stepper::On(const TimerDue& event) {
   if (header_.state != RunState::kRunning) return Stale();
-  return event.task ? OnTaskTimer(*event.task) : OnRunTimer();
+  return event.task ? OnTaskTimer(*event.task, event.when) : OnRunTimer(event.when);
 }
 
-Status Stepper::OnTaskTimer(TaskNo no) {
+Status Stepper::OnTaskTimer(TaskNo no, Instant when) {
   if (!Exists(no)) return Stale();
-  TaskRun& task = At(no);
-  if (task.state == TaskState::kParked) {
-    // Under a cancel it stands in `to_settle` already.
-    if (GateOf(Spec(no).role) == Gate::kStop || task.not_before == kNever) return Stale();
-    if (task.not_before > now_) {
-      changes_.timers.push_back({task.not_before, no});
-      return Stale();
-    }
+  const TaskRun& task = At(no);
+  if (task.state == TaskState::kParked && task.not_before == when &&
+      GateOf(Spec(no).role) != Gate::kStop) {  // else it stands in `to_settle`
     Requeue(no);
     return {};
   }
-  if (task.state == TaskState::kRunning) {
-    const Instant due = Backstop(no);
-    if (due == kNever) return Stale();
-    if (due > now_) {
-      changes_.timers.push_back({due, no});
-      return Stale();
-    }
+  if (task.state == TaskState::kRunning && Backstop(no) == when) {
     Zombify(no, TaskState::kFailed, Reason::kTimeout);
     return {};
   }
   return Stale();
 }
 
-Status Stepper::OnRunTimer() {
-  if (const Instant due = RunDeadline(); due > now_) {
-    if (due != kNever) changes_.timers.push_back({due, std::nullopt});
-    return Stale();
-  }
-  // After a long sleep several are due; each opens the phase of the next.
-  while (RunDeadline() <= now_) {
-    if (!InFinally()) {
-      if (!Cancelling()) {
-        BeginCancel(Reason::kRunTimeout, {});
-        continue;
-      }
-      ZombifyLive(TaskRole::kMain, TaskRole::kOnCancel, TaskState::kCancelled,
-                  Reason::kCancelTimeout);
-      StartFinally();
-    } else if (!header_.finally_stopped) {
-      StopFinally("finally_timeout", {});
-    } else {
-      ZombifyLive(TaskRole::kMain, TaskRole::kFinally, TaskState::kCancelled,
-                  Reason::kCancelTimeout);
-      break;
-    }
+Status Stepper::OnRunTimer(Instant when) {
+  if (RunDeadline() != when) return Stale();
+  if (!InFinally() && !Cancelling()) {
+    BeginCancel(Reason::kRunTimeout, {});
+  } else if (!InFinally()) {
+    ZombifyLive(TaskRole::kOnCancel);
+    StartFinally();
+  } else if (!header_.finally_stopped) {
+    StopFinally("finally_timeout", {});
+  } else {
+    ZombifyLive(TaskRole::kFinally);
   }
   return {};
 }
@@ -304,6 +282,7 @@ bool NeedsMemory(const Run& run) {
 }
 
 void Stepper::UpdateWake() {
+  if (header_.state == RunState::kPending) return;  // its state says what it waits for
   Instant wake = kNever;
   if (NeedsMemory(run_)) {
     wake = Instant{};  // the past: whoever takes over finds it

@@ -55,8 +55,8 @@ class Stepper {
   Status On(const ContinueRun&);
   Status Stale();
   Status Superseded();
-  Status OnTaskTimer(TaskNo no);
-  Status OnRunTimer();
+  Status OnTaskTimer(TaskNo no, Instant when);
+  Status OnRunTimer(Instant when);
 
   // verdict.cc: how an attempt's end moves its task.
   void Record(TaskNo no, const Outcome& outcome);
@@ -81,7 +81,8 @@ class Stepper {
   void BeginCancel(Reason reason, const std::string& actor);
   void StopFinally(std::string_view why, const std::string& actor);
   void StartFinally();
-  void ZombifyLive(TaskRole first, TaskRole last, TaskState state, Reason reason);
+  /// Gives up on live attempts of all roles up to `last`.
+  void ZombifyLive(TaskRole last);
   void Finish();
   bool DrainSettles();
   bool NextPhase();

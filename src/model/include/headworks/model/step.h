@@ -45,9 +45,9 @@ struct OfferAnswered {
   Disposition disposition;
   std::string cause;
 };
-/// A timer that `Changes::timers` asked for is due; stale ones change nothing.  Due is what is not
-/// after `when`, whatever `now` says: timers run on the monotonic clock, so a wall clock that jumps
-/// neither fires nor loses one.
+/// A timer that `Changes::timers` asked for is due; stale ones change nothing.  `when` is what it
+/// asked for, to the microsecond, and says which one it is, whatever `now` says: timers run on the
+/// monotonic clock, so a wall clock that jumps neither fires nor loses one.
 struct TimerDue {
   Instant when;
   std::optional<TaskNo> task;  // none = the run's own (timeout, finally_timeout, cancel_timeout)
@@ -122,7 +122,7 @@ struct Changes {
     Epoch epoch;
   };
   std::vector<TaskNo> ready;   // may be queued from now on (may repeat, may be stale when used)
-  std::vector<Offer> offers;   // newly queued, or (after Rebuild) live: inspect before offering
+  std::vector<Offer> offers;   // newly queued; after Rebuild: live (or zombie), to inspect first
   std::vector<Offer> cancels;  // live attempts to tell; repeatable
   std::vector<Timer> timers;
   bool more = false;        // post ContinueRun behind other runs
@@ -159,7 +159,7 @@ struct StoredTask {
   Instant since{};
 };
 
-/// Builds a run in memory from its rows: derives waiting and ready, counts, unpropagated ends and
+/// Builds a run in memory from its rows: derives waiting and ready, counts, unfinished cascades and
 /// what a crash interrupted (cancel, reset), by the same function that Step uses.  `changes`
 /// receives effects only: ready tasks, live attempts (as offers), timers, cancels, `more`.
 Result<Run> Rebuild(RunHeader header, std::shared_ptr<const Workflow> workflow,
