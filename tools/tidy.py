@@ -204,14 +204,14 @@ def listed_sources(tree):
         if re.search(r"\bfile\s*\(\s*GLOB", text, re.I) or "aux_source_directory" in text:
             yield f"{name}: sources are listed, never globbed"
     for name in tree.cxx():
-        if name.endswith(".h") and "/include/" not in name:
+        if name.endswith(".h") and (is_test(name) or "/include/" not in name):
             continue  # A private header stands and falls with the sources beside it.
         folder = os.path.dirname(name)
         while folder and f"{folder}/CMakeLists.txt" not in lists:
             folder = os.path.dirname(folder)
         owner = f"{folder}/CMakeLists.txt" if folder else None
         below = os.path.relpath(name, folder) if folder else name
-        below = re.sub(r"^include/headworks/\w+/", "", below)
+        below = re.sub(r"(^|.*/)include/headworks/\w+/", r"\1", below)
         if not owner or not re.search(rf"(^|[\s(]){re.escape(below)}($|[\s)])", lists[owner]):
             yield f"{name}: no CMakeLists.txt lists it"
 
