@@ -3,6 +3,12 @@
 #include <fmt/format.h>
 
 namespace headworks::executor_process {
+namespace {
+
+/// What a line costs besides its bytes: a flood of empty ones must reach the bound too.
+constexpr std::size_t kLineOverhead = 16;
+
+}  // namespace
 
 void OutputCapture::Feed(log_store::Stream stream, std::string_view bytes, Instant now) {
   // Beyond the bound nothing is kept, so nothing is looked at: a flood costs only its copying.
@@ -25,11 +31,11 @@ void OutputCapture::Note(std::string text, Instant now) {
 
 void OutputCapture::Add(log_store::Stream stream, std::string line, Instant now) {
   if (cut_) return;
-  bytes_ += line.size() + 1;
+  bytes_ += line.size() + kLineOverhead;
   if (bytes_ > max_bytes_) {
     cut_ = true;
-    Note(fmt::format("output is cut here: the attempt wrote more than {} bytes; the task goes on, "
-                     "what else it writes is dropped",
+    Note(fmt::format("output is cut here, at {} bytes; the task goes on, what else it writes is "
+                     "dropped",
                      max_bytes_),
          now);
     return;

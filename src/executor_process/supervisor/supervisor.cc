@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -77,7 +78,11 @@ bool SplitBody(const Spawn& request, std::string& body, SpawnPlan& plan,
 bool Supervisor::Open() {
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return false;
   // Dispositions once, here: a child then has nothing to reset but its mask.
-  for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
+  // By system call, because the C library keeps two signals (which posix_spawn ignores) from it.
+  const std::array<unsigned long, 4> by_default{};
+  for (int signal = 1; signal < NSIG; ++signal) {
+    syscall(SYS_rt_sigaction, signal, by_default.data(), nullptr, sizeof(std::uint64_t));
+  }
   // Requests to end come from the engine alone: a TERM to the whole service must not make this
   // process leave its children behind.  What is not SIGCHLD is read and dropped.
   sigset_t mask;

@@ -22,7 +22,7 @@ struct ProcessExecutorOptions {
   std::string store_id;
   /// Processes at a time; at least 1.
   std::uint32_t max_concurrent = 64;
-  /// Output kept of one attempt; beyond it one note line says so.
+  /// Output kept of one attempt (16 bytes are added per line); beyond it one note says so.
   std::size_t max_log_bytes = std::size_t{64} << 20;
   /// How long opening waits for an earlier engine's tasks to end.
   Duration lock_wait = std::chrono::seconds(30);
