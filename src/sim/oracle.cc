@@ -137,7 +137,7 @@ void Oracle::CheckRun(const store::RunWrite& write) {
     if (write.insert_input && !inputs_.insert(*write.insert_input).second)
       Fail(header.run_no, "I8 one start request made two runs");
     if (!header.start_key.empty() &&
-        !start_keys_.emplace(header.start_key, header.run_no).second)
+        !start_keys_.emplace(header.name.ToString() + " " + header.start_key, header.run_no).second)
       Fail(header.run_no, "I8 one start key made two runs");
   }
   if (header.next_epoch < run.header.next_epoch) Fail(header.run_no, "the next epoch fell");

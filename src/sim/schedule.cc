@@ -28,7 +28,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 /// Ticks, advances and messages that a schedule may need to end once all faults are off.
-constexpr int kMostFinalSteps = 20'000;
+constexpr int kMostFinalSteps = 3'000;
 
 class JournalLogger final : public Logger {
  public:
@@ -70,6 +70,7 @@ class World {
   void Finale();
   bool AllEnded();
   void CheckEnd();
+  void Describe(const store::RunImage& image);
 
   // The engine and its process.
   bool OpenEngine();
@@ -233,7 +234,7 @@ bool World::OpenEngine() {
 }
 
 void World::Tick(Process& process) {
-  Note(fmt::format("tick {}", process.incarnation.number));
+  if (journal_.keeps()) Note(fmt::format("tick {}", process.incarnation.number));
   process.engine->Tick();
 }
 
@@ -559,11 +560,29 @@ void World::Finale() {
   }
 }
 
+void World::Describe(const store::RunImage& image) {
+  const model::RunHeader& header = image.header;
+  Note(fmt::format("run {} is {}, reason {}, next epoch {}, paused {}, cancelled {}, finally {}, "
+                   "reset {}, wakes {}, stuck '{}'",
+                   header.run_no.value, model::RunStateName(header.state),
+                   model::ReasonName(header.reason), header.next_epoch.value,
+                   header.paused_at != Instant{}, header.cancel_requested_at != Instant{},
+                   header.finally_started_at != Instant{}, static_cast<int>(header.reset.kind),
+                   header.wake_at == kNever ? "never" : FormatInstant(header.wake_at),
+                   header.stuck_reason));
+  for (const auto& row : image.tasks)
+    Note(fmt::format("  task {}: {} {} epoch {} not before {}", row.task.value,
+                     model::TaskStateName(row.state), model::ReasonName(row.reason),
+                     row.epoch.value, FormatInstant(row.not_before)));
+  if (process_) Note("in memory: " + engine::EnginePeer::Leftovers(*process_->engine));
+}
+
 void World::CheckEnd() {
   for (const RunNo no : oracle_->RunNos()) {
     const auto image = database_->runs().LoadRun(TenantId("public"), no);
     if (!image) return journal_.Violated("a run is gone: " + image.error().message);
     oracle_->CheckEnded(*image);
+    if (journal_.failed() && journal_.keeps()) return Describe(*image);
     ++result_.runs;
   }
   if (journal_.failed()) return;

@@ -1,0 +1,91 @@
+#include "call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "headworks/base/json.h"
+
+namespace headworks::executor_inline {
+namespace {
+
+using model::Reason;
+using model::Verdict;
+
+constexpr std::size_t kMaxErrorBytes = 4096;
+constexpr Duration kMaxSnooze = std::chrono::hours(24 * 3650);
+
+CallEnd End(Verdict verdict, Reason reason, std::string_view error) {
+  CallEnd end;
+  end.outcome.verdict = verdict;
+  end.outcome.reason = reason;
+  end.outcome.error = error.substr(0, kMaxErrorBytes);
+  return end;
+}
+
+CallEnd BrokeOff(std::string_view error) {
+  CallEnd end = End(Verdict::kRetry, Reason::kError, error);
+  end.broke_off = true;
+  return end;
+}
+
+CallEnd SnoozeEnd(const Snooze& snooze) {
+  CallEnd end = End(Verdict::kSnoozed, Reason::kSnooze, snooze.why);
+  end.snooze = std::clamp(snooze.delay, Duration{0}, kMaxSnooze);
+  return end;
+}
+
+CallEnd OutputEnd(Json json) {
+  CallEnd end;
+  if (json.text.empty()) return end;
+  if (auto object = ParseJsonObject(json.text, "output", JsonLimits{}); !object)
+    return End(Verdict::kFailed, Reason::kOutput, object.error().message);
+  end.outcome.output = std::move(json.text);
+  return end;
+}
+
+}  // namespace
+
+CallEnd Call(const TaskFunction& function, TaskContext& context) {
+  try {
+    TaskResult<Json> result = function(context);
+    if (result.fail() != nullptr)
+      return End(Verdict::kFailed, Reason::kError, result.fail()->what());
+    if (result.skip() != nullptr) return End(Verdict::kSkipped, Reason::kNone, result.skip()->why);
+    if (result.snooze() != nullptr) return SnoozeEnd(*result.snooze());
+    return OutputEnd(std::move(*result.value()));
+  } catch (const Fail& fail) {
+    return End(Verdict::kFailed, Reason::kError, fail.what());
+  } catch (const Skip& skip) {
+    return End(Verdict::kSkipped, Reason::kNone, skip.why);
+  } catch (const Snooze& snooze) {
+    return SnoozeEnd(snooze);
+  } catch (const Cancelled&) {
+    return BrokeOff("the task stopped itself");
+  } catch (const std::exception& error) {
+    return BrokeOff(error.what());
+  } catch (...) {
+    return BrokeOff("the task threw something that is no std::exception");
+  }
+}
+
+model::Outcome Judge(CallEnd end, StopCause cause, Duration timeout, Instant now) {
+  model::Outcome outcome = std::move(end.outcome);
+  const bool failed = outcome.verdict == Verdict::kFailed;
+  const bool open = end.broke_off || outcome.verdict == Verdict::kSnoozed;
+  if (outcome.verdict == Verdict::kSnoozed) outcome.not_before = now + end.snooze;
+  if (cause == StopCause::kTimeout && !failed) {
+    outcome = {.verdict = Verdict::kRetry, .reason = Reason::kTimeout};
+    outcome.error = fmt::format("over its timeout of {}", FormatDuration(timeout));
+  } else if (cause == StopCause::kCancel && open) {
+    outcome.verdict = Verdict::kCancelled;
+    outcome.reason = Reason::kCancelRequested;
+  } else if (cause == StopCause::kDrain && end.broke_off) {
+    outcome.verdict = Verdict::kInterrupted;
+    outcome.reason = Reason::kNone;
+  }
+  return outcome;
+}
+
+}  // namespace headworks::executor_inline

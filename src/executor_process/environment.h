@@ -1,0 +1,36 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headworks/executor/executor.h"
+
+namespace headworks::executor_process {
+
+using Environment = std::map<std::string, std::string>;
+
+/// The environment of this process.
+Environment OwnEnvironment();
+
+/// Files and folders of one attempt, absolute.
+struct AttemptFiles {
+  std::string input;
+  std::string output;
+  /// A script too long for an argument.
+  std::string script;
+  /// Shared by all tasks of the run.
+  std::string scratch;
+};
+
+/// All that a task sees of the environment, and nothing else: PATH, HOME, LANG and TZ of `own`,
+/// then the task's `inherit_env` from `own`, the workflow's `env`, the task's `env`, and what
+/// Headworks tells it (HEADWORKS_*, which nothing before can replace).
+Environment TaskEnvironment(const executor::Attempt& attempt, const AttemptFiles& files,
+                            const Environment& own);
+
+/// "NAME=value" each.
+std::vector<std::string> ToStrings(const Environment& environment);
+
+}  // namespace headworks::executor_process

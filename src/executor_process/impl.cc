@@ -1,0 +1,314 @@
+#include "impl.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+
+namespace headworks::executor_process {
+namespace {
+
+/// Durations remembered for the 99th percentile.
+constexpr std::size_t kRecent = 512;
+/// A script above this goes to a file: execve takes at most 128 KiB an argument.
+constexpr std::size_t kInlineScriptBytes = 96 * 1024;
+/// After the graces, while processes are killed.
+constexpr Duration kDrainMargin = std::chrono::seconds(5);
+
+bool IsFailure(model::Verdict v) {
+  return v == model::Verdict::kRetry || v == model::Verdict::kFailed || v == model::Verdict::kLost;
+}
+
+}  // namespace
+
+ProcessExecutor::Impl::Impl(ProcessExecutorOptions options, StateFolder folder,
+                            executor::Resolver& resolver, log_store::LogStore& log_store,
+                            Clock& clock, Logger& log)
+    : options_(std::move(options)),
+      folder_(std::move(folder)),
+      resolver_(resolver),
+      log_store_(log_store),
+      clock_(clock),
+      log_(log),
+      own_environment_(OwnEnvironment()),
+      supervisor_({.program = options_.supervisor_path,
+                   .lock_file = folder_.LockFile(),
+                   .store_id = options_.store_id,
+                   .lock_wait = options_.lock_wait,
+                   .become_subreaper = options_.become_subreaper},
+                  log),
+      buffer_(std::size_t{256} << 10) {
+  std::error_code deleted;
+  own_folder_ = std::filesystem::current_path(deleted).string();
+}
+
+ProcessExecutor::Impl::~Impl() {
+  preparer_ = {};
+  if (loop_.joinable()) {
+    loop_.request_stop();
+    Wake();
+  }
+  loop_ = {};
+}
+
+Status ProcessExecutor::Impl::Open() { return supervisor_.Start(); }
+
+executor::OfferResult ProcessExecutor::Impl::Offer(const executor::Attempt& attempt) {
+  using model::Disposition;
+  if (std::holds_alternative<model::FunctionAction>(attempt.task().action)) {
+    return {.disposition = Disposition::kRefused,
+            .cause = fmt::format("task {} is a function; the process executor runs `run` and "
+                                 "`exec` tasks",
+                                 attempt.task().id)};
+  }
+  const std::scoped_lock lock(mutex_);
+  if (live_.contains(attempt.key)) return {};
+  if (ended_.contains(attempt.key)) {
+    messages_.push_back(Repeat{attempt.key});
+    Wake();
+    return {};
+  }
+  if (closing_ || sink_ == nullptr) {
+    return {.disposition = Disposition::kDeferred, .cause = "the process executor is closed"};
+  }
+  if (live_.size() >= options_.max_concurrent) {
+    return {.disposition = Disposition::kDeferred,
+            .cause = fmt::format("all {} process slots are in use", options_.max_concurrent)};
+  }
+  live_.emplace(attempt.key, Live{.offer = attempt});
+  jobs_.emplace_back(attempt);
+  changed_.notify_all();
+  return {};
+}
+
+void ProcessExecutor::Impl::Cancel(const model::AttemptKey& key) {
+  const std::scoped_lock lock(mutex_);
+  const auto live = live_.find(key);
+  if (live == live_.end()) return;
+  live->second.stop = StopCause::kCancel;
+  // Before that, whoever handles it next sees the mark.
+  if (!live->second.sent) return;
+  messages_.push_back(Stop{key});
+  Wake();
+}
+
+executor::Capacity ProcessExecutor::Impl::GetCapacity() const {
+  const std::scoped_lock lock(mutex_);
+  const auto used = static_cast<std::uint32_t>(live_.size());
+  return {.max = closing_ ? used : options_.max_concurrent, .used = used};
+}
+
+Result<std::vector<executor::Inspection>> ProcessExecutor::Impl::Inspect(
+    std::span<const executor::Attempt> attempts) {
+  std::vector<executor::Inspection> answers;
+  answers.reserve(attempts.size());
+  for (const executor::Attempt& attempt : attempts) {
+    const std::scoped_lock lock(mutex_);
+    if (const auto live = live_.find(attempt.key); live != live_.end()) {
+      if (live->second.sent) {
+        answers.emplace_back(executor::Running{});
+      } else {
+        answers.emplace_back(executor::Pending{.reason = "its input is being loaded"});
+      }
+    } else if (const auto ended = ended_.find(attempt.key); ended != ended_.end()) {
+      answers.emplace_back(executor::Ended{.outcome = ended->second});
+    } else if (folder_.HasTrace(attempt.key)) {
+      // Open has killed all that an earlier engine left: the kernel is the evidence (I4).
+      answers.emplace_back(executor::Ended{
+          .outcome = Lost("the engine that ran it died; no process of it is left")});
+    } else if (!folder_.trusted()) {
+      answers.emplace_back(executor::Ended{.outcome = Lost("the machine was restarted meanwhile")});
+    } else {
+      answers.emplace_back(executor::Absent{});
+    }
+  }
+  return answers;
+}
+
+std::vector<model::AttemptKey> ProcessExecutor::Impl::List() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<model::AttemptKey> keys;
+  keys.reserve(live_.size());
+  for (const auto& [key, live] : live_) keys.push_back(key);
+  return keys;
+}
+
+executor::Metrics ProcessExecutor::Impl::GetMetrics() const {
+  const std::scoped_lock lock(mutex_);
+  executor::Metrics metrics{.active = live_.size(),
+                            .max = options_.max_concurrent,
+                            .executed = executed_,
+                            .failed = failed_,
+                            .mean_duration = {},
+                            .p99_duration = {}};
+  if (executed_ > 0) {
+    metrics.mean_duration = total_duration_ / static_cast<std::int64_t>(executed_);
+    std::vector<Duration> sorted = recent_durations_;
+    const auto p99 = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() * 99 / 100);
+    std::ranges::nth_element(sorted, p99);
+    metrics.p99_duration = *p99;
+  }
+  return metrics;
+}
+
+void ProcessExecutor::Impl::Settled(std::span<const model::AttemptKey> keys) {
+  const std::scoped_lock lock(mutex_);
+  for (const model::AttemptKey& key : keys) {
+    ended_.erase(key);
+    jobs_.emplace_back(key);
+  }
+  changed_.notify_all();
+}
+
+Status ProcessExecutor::Impl::Start(executor::AttemptSink& sink) {
+  wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) {
+    return Error{Code::kUnavailable, fmt::format("cannot start: {}", std::strerror(errno))};
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    sink_ = &sink;
+  }
+  preparer_ = std::jthread([this](const std::stop_token& stop) { PrepareLoop(stop); });
+  loop_ = std::jthread([this](const std::stop_token& stop) { RunLoop(stop); });
+  return {};
+}
+
+Status ProcessExecutor::Impl::Drain(Duration timeout) {
+  std::unique_lock lock(mutex_);
+  closing_ = true;
+  const auto idle = [&] { return live_.empty(); };
+  if (!changed_.wait_for(lock, timeout, idle)) {
+    Duration grace{};
+    for (auto& [key, live] : live_) {
+      if (live.stop == StopCause::kNone) live.stop = StopCause::kDrain;
+      grace = std::max(grace, live.offer.task().grace);
+      if (live.sent) messages_.push_back(Stop{key});
+    }
+    Wake();
+    changed_.wait_for(lock, grace + kDrainMargin, idle);
+  }
+  if (live_.empty()) return folder_.NoteBoot();
+  std::string names;
+  for (const auto& [key, live] : live_) {
+    names += fmt::format("{}{} of run {}", names.empty() ? "" : ", ", live.offer.task().id,
+                         live.offer.run_id.value);
+  }
+  return Error{Code::kDrainTimeout, fmt::format("processes could not be ended: {}", names)};
+}
+
+// ---- Preparer.
+
+void ProcessExecutor::Impl::PrepareLoop(const std::stop_token& stop) {
+  while (true) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait(lock, stop, [&] { return !jobs_.empty(); })) return;
+    const Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    if (const auto* offer = std::get_if<executor::Attempt>(&job)) {
+      Post(Prepare(*offer));
+    } else {
+      folder_.Remove(std::get<model::AttemptKey>(job));
+    }
+  }
+}
+
+ProcessExecutor::Impl::Prepared ProcessExecutor::Impl::Prepare(const executor::Attempt& attempt) {
+  Prepared prepared{.offer = attempt, .request = {}, .out = {}, .err = {}, .failure = {}};
+  if (const StopCause stop = StopOf(attempt.key); stop != StopCause::kNone) {
+    prepared.failure = NotStarted(stop);
+  } else if (const Status status = FillRequest(attempt, prepared); !status) {
+    prepared.failure =
+        Failure(model::Verdict::kRetry, model::Reason::kSpawn, status.error().message);
+  }
+  return prepared;
+}
+
+Status ProcessExecutor::Impl::FillRequest(const executor::Attempt& attempt, Prepared& prepared) {
+  const model::Task& task = attempt.task();
+  const AttemptFiles files = folder_.FilesOf(attempt.key, attempt.run_id);
+  HEADWORKS_ASSIGN(const executor::Resolved resolved, resolver_.Resolve(attempt));
+  SpawnRequest& request = prepared.request;
+  std::string script;
+  if (const auto* shell = std::get_if<model::ShellAction>(&task.action)) {
+    if (shell->script.size() <= kInlineScriptBytes) {
+      request.argv = {"/bin/sh", "-e", "-c", shell->script};
+    } else {
+      script = shell->script;
+      request.argv = {"/bin/sh", "-e", files.script};
+    }
+  } else {
+    request.argv = std::get<model::ExecAction>(task.action).argv;
+  }
+  HEADWORKS_TRY(folder_.Write(files, resolved.context_json, script));
+  const std::string& base = attempt.workflow->definition().base_dir;
+  request.cwd = (std::filesystem::path(base.empty() ? own_folder_ : base) / task.cwd).string();
+  request.attempt = {.run = attempt.key.run.value, .epoch = attempt.key.epoch.value};
+  request.env = ToStrings(TaskEnvironment(attempt, files, own_environment_));
+  request.timeout = task.timeout;
+  request.grace = task.grace;
+  for (auto [mine, theirs] : {std::pair(&prepared.out, &request.stdout_fd),
+                              std::pair(&prepared.err, &request.stderr_fd)}) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+      return Error{Code::kUnavailable, fmt::format("cannot make a pipe: {}", std::strerror(errno))};
+    }
+    *mine = Fd(ends[0]);
+    *theirs = Fd(ends[1]);
+    // Only the reading end: for the task it is an ordinary, blocking pipe.
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  }
+  return {};
+}
+
+void ProcessExecutor::Impl::Post(Message message) {
+  const std::scoped_lock lock(mutex_);
+  messages_.push_back(std::move(message));
+  Wake();
+}
+
+void ProcessExecutor::Impl::Wake() const {
+  const std::uint64_t one = 1;
+  // Full means that a wake-up is already on its way.
+  if (wake_) [[maybe_unused]]
+    const ssize_t written = write(wake_.get(), &one, sizeof one);
+}
+
+StopCause ProcessExecutor::Impl::StopOf(const model::AttemptKey& key) const {
+  const std::scoped_lock lock(mutex_);
+  const auto live = live_.find(key);
+  return live == live_.end() ? StopCause::kNone : live->second.stop;
+}
+
+/// Gives the verdict and frees the slot.  The loop's last word on an attempt.
+void ProcessExecutor::Impl::Report(const executor::Attempt& offer, model::Outcome outcome) {
+  outcome.ended_at = clock_.Now();
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto live = live_.find(offer.key);
+    if (live == live_.end()) return;
+    outcome.started_at = live->second.started_at;
+    const Duration took =
+        outcome.started_at == Instant{} ? Duration{} : outcome.ended_at - outcome.started_at;
+    live_.erase(live);
+    ended_.insert_or_assign(offer.key, outcome);
+    failed_ += IsFailure(outcome.verdict) ? 1 : 0;
+    total_duration_ += took;
+    if (recent_durations_.size() < kRecent) {
+      recent_durations_.push_back(took);
+    } else {
+      recent_durations_[executed_ % kRecent] = took;
+    }
+    ++executed_;
+  }
+  sink_->Ended(offer.key, std::move(outcome));
+  changed_.notify_all();
+}
+
+}  // namespace headworks::executor_process

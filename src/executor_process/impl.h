@@ -1,0 +1,165 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "attempt_files.h"
+#include "fd.h"
+#include "headworks/executor_process/process_executor.h"
+#include "outcome.h"
+#include "output_capture.h"
+#include "supervisor_client.h"
+
+namespace headworks::executor_process {
+
+/// The executor's two threads and what they share.
+///
+/// The *preparer* loads inputs and writes files, so that a slow resolver stalls no output.  The
+/// *loop* owns the supervisor and all pipes; it stores lines and gives verdicts, in that order.
+/// Callers only post to them.
+class ProcessExecutor::Impl {
+ public:
+  Impl(ProcessExecutorOptions options, StateFolder folder, executor::Resolver& resolver,
+       log_store::LogStore& log_store, Clock& clock, Logger& log);
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  Status Open();
+  Status Start(executor::AttemptSink& sink);
+  executor::OfferResult Offer(const executor::Attempt& attempt);
+  void Cancel(const model::AttemptKey& key);
+  executor::Capacity GetCapacity() const;
+  Result<std::vector<executor::Inspection>> Inspect(std::span<const executor::Attempt> attempts);
+  std::vector<model::AttemptKey> List() const;
+  executor::Metrics GetMetrics() const;
+  void Settled(std::span<const model::AttemptKey> keys);
+  Status Drain(Duration timeout);
+  Status RemoveRun(RunNo run, const RunId& run_id) const { return folder_.RemoveRun(run, run_id); }
+
+ private:
+  /// An attempt between Offer and its verdict, as callers see it.
+  struct Live {
+    executor::Attempt offer;
+    StopCause stop = StopCause::kNone;
+    /// The supervisor may know of it.
+    bool sent = false;
+    Instant started_at{};
+  };
+
+  struct Running;
+  struct Pipe {
+    Running* owner = nullptr;
+    log_store::Stream stream{};
+    Fd fd;
+  };
+
+  /// An attempt that the supervisor was told of; the loop's own.
+  struct Running {
+    Running(executor::Attempt o, std::size_t max_log_bytes)
+        : offer(std::move(o)), capture(max_log_bytes) {}
+    executor::Attempt offer;
+    OutputCapture capture;
+    Pipe out, err;
+    std::string command;
+    std::string cwd;
+    std::optional<model::Outcome> outcome;
+  };
+
+  /// What the preparer hands to the loop.
+  struct Prepared {
+    executor::Attempt offer;
+    SpawnRequest request;
+    Fd out, err;
+    /// Set: it cannot be started.
+    std::optional<model::Outcome> failure;
+  };
+  struct Stop {
+    model::AttemptKey key;
+  };
+  /// An ended attempt was offered again: its verdict did not arrive.
+  struct Repeat {
+    model::AttemptKey key;
+  };
+  using Message = std::variant<Prepared, Stop, Repeat>;
+  using Job = std::variant<executor::Attempt, model::AttemptKey>;
+
+  // Preparer.
+  void PrepareLoop(const std::stop_token& stop);
+  Prepared Prepare(const executor::Attempt& attempt);
+  Status FillRequest(const executor::Attempt& attempt, Prepared& prepared);
+
+  // Loop.
+  void RunLoop(const std::stop_token& stop);
+  void Wait();
+  void HandleMessages();
+  void Launch(Prepared prepared);
+  void SendStop(const model::AttemptKey& key);
+  void HandleSupervisor();
+  void Handle(const supervisor::Started& started);
+  void Handle(const supervisor::SpawnFailed& failed);
+  void Handle(const supervisor::Ended& ended);
+  void RecoverSupervisor();
+  void ReadPipe(Pipe& pipe, std::size_t limit);
+  void ClosePipe(Pipe& pipe);
+  void Watch(int fd, std::uint64_t tag);
+  void End(Running& running, model::Outcome outcome);
+  void StoreLines();
+  void FinishEnded();
+  void Report(const executor::Attempt& offer, model::Outcome outcome);
+  StopCause StopOf(const model::AttemptKey& key) const;
+
+  void Post(Message message);
+  void Wake() const;
+
+  const ProcessExecutorOptions options_;
+  const StateFolder folder_;
+  executor::Resolver& resolver_;
+  log_store::LogStore& log_store_;
+  Clock& clock_;
+  Logger& log_;
+  const Environment own_environment_;
+  std::string own_folder_;
+
+  // Loop's own.
+  std::stop_token stop_;
+  SupervisorClient supervisor_;
+  Fd epoll_, wake_;
+  std::map<supervisor::AttemptKey, std::unique_ptr<Running>> running_;
+  std::vector<Running*> unstored_;  // with lines to store
+  std::vector<Running*> ended_now_;
+  std::size_t unstored_bytes_ = 0;
+  std::vector<char> buffer_;
+  std::vector<SupervisorEvent> events_;
+  bool supervisor_readable_ = false;
+  bool supervisor_watched_for_writing_ = false;
+  /// When the log store began to fail; lines wait for it for a while, then they are dropped.
+  std::optional<Duration> log_failing_since_;
+  std::uint64_t dropped_lines_ = 0;
+
+  executor::AttemptSink* sink_ = nullptr;
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  // Guarded by mutex_.
+  std::map<model::AttemptKey, Live> live_;
+  std::map<model::AttemptKey, model::Outcome> ended_;
+  std::deque<Job> jobs_;
+  std::deque<Message> messages_;
+  bool closing_ = false;
+  std::uint64_t executed_ = 0, failed_ = 0;
+  Duration total_duration_{};
+  std::vector<Duration> recent_durations_;
+
+  std::jthread preparer_, loop_;
+};
+
+}  // namespace headworks::executor_process

@@ -1,0 +1,298 @@
+#include <fmt/format.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "impl.h"
+#include "output_file.h"
+
+namespace headworks::executor_process {
+namespace {
+
+constexpr std::uint64_t kWakeTag = 1;
+constexpr std::uint64_t kSupervisorTag = 2;
+constexpr int kEventsPerTurn = 64;
+/// Read from one pipe before the others have their turn.
+constexpr std::size_t kReadPerTurn = std::size_t{1} << 20;
+/// What a pipe can still hold when no process of the attempt is left (the kernel's own limit).
+constexpr std::size_t kMaxPipeBytes = std::size_t{1} << 20;
+/// Lines are handed to the store above this, or at the end of the turn.
+constexpr std::size_t kStoreAbove = std::size_t{4} << 20;
+/// How long lines wait for a log store that fails before they are dropped, and verdicts with them.
+constexpr Duration kLogPatience = std::chrono::seconds(5);
+constexpr Duration kLogRetry = std::chrono::milliseconds(50);
+constexpr Duration kRecoverRetry = std::chrono::seconds(1);
+
+supervisor::AttemptKey WireKey(const model::AttemptKey& key) {
+  return {.run = key.run.value, .epoch = key.epoch.value};
+}
+
+}  // namespace
+
+void ProcessExecutor::Impl::RunLoop(const std::stop_token& stop) {
+  stop_ = stop;
+  epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
+  Watch(wake_.get(), kWakeTag);
+  Watch(supervisor_.fd(), kSupervisorTag);
+  while (!stop.stop_requested()) {
+    Wait();
+    HandleMessages();
+    if (supervisor_readable_) HandleSupervisor();
+    StoreLines();
+    FinishEnded();
+    supervisor_.Flush();
+  }
+}
+
+void ProcessExecutor::Impl::Watch(int fd, std::uint64_t tag) {
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = tag}};
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    log_.Error("cannot watch a file descriptor", {{"error", std::strerror(errno)}});
+  }
+}
+
+void ProcessExecutor::Impl::Wait() {
+  if (supervisor_.wants_write() != supervisor_watched_for_writing_) {
+    supervisor_watched_for_writing_ = supervisor_.wants_write();
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = kSupervisorTag}};
+    if (supervisor_watched_for_writing_) event.events |= EPOLLOUT;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, supervisor_.fd(), &event);
+  }
+  epoll_event events[kEventsPerTurn];
+  const int count = epoll_wait(epoll_.get(), events, kEventsPerTurn, -1);
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t tag = events[i].data.u64;
+    if (tag == kWakeTag) {
+      std::uint64_t drained = 0;
+      [[maybe_unused]] const ssize_t n = read(wake_.get(), &drained, sizeof drained);
+    } else if (tag == kSupervisorTag) {
+      supervisor_readable_ |= (events[i].events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0;
+    } else {
+      // Stays valid for this turn: attempts are only forgotten in FinishEnded.
+      ReadPipe(*reinterpret_cast<Pipe*>(tag), kReadPerTurn);
+      if (unstored_bytes_ > kStoreAbove) StoreLines();
+    }
+  }
+}
+
+void ProcessExecutor::Impl::HandleMessages() {
+  std::deque<Message> messages;
+  {
+    const std::scoped_lock lock(mutex_);
+    messages.swap(messages_);
+  }
+  for (Message& message : messages) {
+    if (auto* prepared = std::get_if<Prepared>(&message)) {
+      Launch(std::move(*prepared));
+    } else if (const auto* stop = std::get_if<Stop>(&message)) {
+      SendStop(stop->key);
+    } else {
+      const model::AttemptKey& key = std::get<Repeat>(message).key;
+      std::unique_lock lock(mutex_);
+      const auto ended = ended_.find(key);
+      if (ended == ended_.end()) continue;
+      model::Outcome outcome = ended->second;
+      lock.unlock();
+      sink_->Ended(key, std::move(outcome));
+    }
+  }
+}
+
+void ProcessExecutor::Impl::Launch(Prepared prepared) {
+  const model::AttemptKey key = prepared.offer.key;
+  if (prepared.failure) {
+    Report(prepared.offer, *std::move(prepared.failure));
+    sink_->CapacityChanged();
+    return;
+  }
+  auto running = std::make_unique<Running>(prepared.offer, options_.max_log_bytes);
+  running->command = prepared.request.argv.front();
+  running->cwd = prepared.request.cwd;
+  running->out = {running.get(), log_store::Stream::kStdout, std::move(prepared.out)};
+  running->err = {running.get(), log_store::Stream::kStderr, std::move(prepared.err)};
+  Running& entry = *running;
+  running_[WireKey(key)] = std::move(running);
+  StopCause stop = StopCause::kNone;
+  {
+    const std::scoped_lock lock(mutex_);
+    Live& live = live_.at(key);
+    stop = live.stop;
+    live.sent = stop == StopCause::kNone;
+  }
+  if (stop != StopCause::kNone) return End(entry, NotStarted(stop));
+  if (const Status status = supervisor_.Spawn(std::move(prepared.request)); !status) {
+    return End(entry,
+               Failure(model::Verdict::kFailed, model::Reason::kSpawn, status.error().message));
+  }
+  Watch(entry.out.fd.get(), reinterpret_cast<std::uint64_t>(&entry.out));
+  Watch(entry.err.fd.get(), reinterpret_cast<std::uint64_t>(&entry.err));
+}
+
+void ProcessExecutor::Impl::SendStop(const model::AttemptKey& key) {
+  const auto running = running_.find(WireKey(key));
+  if (running == running_.end()) return;
+  supervisor_.Kill(WireKey(key), running->second->offer.task().grace);
+}
+
+void ProcessExecutor::Impl::HandleSupervisor() {
+  supervisor_readable_ = false;
+  events_.clear();
+  const bool alive = supervisor_.Read(events_);
+  for (const SupervisorEvent& event : events_) {
+    std::visit([&](const auto& e) { Handle(e); }, event);
+  }
+  if (!alive) RecoverSupervisor();
+}
+
+void ProcessExecutor::Impl::Handle(const supervisor::Started& started) {
+  const auto running = running_.find(started.attempt);
+  if (running == running_.end()) return;
+  const model::AttemptKey& key = running->second->offer.key;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto live = live_.find(key); live != live_.end()) {
+      live->second.started_at = clock_.Now();
+    }
+  }
+  sink_->Started(key);
+}
+
+void ProcessExecutor::Impl::Handle(const supervisor::SpawnFailed& failed) {
+  const auto running = running_.find(failed.attempt);
+  if (running == running_.end()) return;
+  End(*running->second, OutcomeOf(failed, running->second->command, running->second->cwd));
+}
+
+void ProcessExecutor::Impl::Handle(const supervisor::Ended& ended) {
+  const auto found = running_.find(ended.attempt);
+  if (found == running_.end()) return;
+  Running& running = *found->second;
+  const executor::Attempt& offer = running.offer;
+  model::Outcome outcome = OutcomeOf(ended, StopOf(offer.key), offer.task().timeout);
+  if (outcome.verdict == model::Verdict::kSucceeded) {
+    auto output = ReadOutputFile(folder_.FilesOf(offer.key, offer.run_id).output);
+    if (output) {
+      outcome.output = *std::move(output);
+    } else {
+      outcome.verdict = model::Verdict::kRetry;
+      outcome.reason = model::Reason::kOutput;
+      outcome.error = std::move(output).error().message;
+    }
+  }
+  if (ended.leftovers > 0) {
+    running.capture.Note(
+        fmt::format("{} process{} outlived the task's main process and {} killed", ended.leftovers,
+                    ended.leftovers == 1 ? "" : "es", ended.leftovers == 1 ? "was" : "were"),
+        clock_.Now());
+  }
+  End(running, std::move(outcome));
+}
+
+/// All of the attempt is over: takes what is left in its pipes.  The verdict follows the lines.
+void ProcessExecutor::Impl::End(Running& running, model::Outcome outcome) {
+  if (running.outcome) return;
+  for (Pipe* pipe : {&running.out, &running.err}) {
+    // Nobody of the attempt writes any more.  If a stranger holds the other end, what is there now
+    // is all that counts; the bound is for one who goes on writing.
+    ReadPipe(*pipe, kMaxPipeBytes);
+    ClosePipe(*pipe);
+  }
+  running.outcome = std::move(outcome);
+  ended_now_.push_back(&running);
+  if (!running.capture.lines().empty()) unstored_.push_back(&running);
+}
+
+/// The supervisor was killed: nothing is said about its attempts before all they left is dead.
+void ProcessExecutor::Impl::RecoverSupervisor() {
+  log_.Error("the supervisor died; killing what it left", {});
+  std::vector<supervisor::AttemptKey> lost;
+  while (true) {
+    const Status status = supervisor_.Recover(lost);
+    for (const supervisor::AttemptKey& key : std::exchange(lost, {})) {
+      if (const auto running = running_.find(key); running != running_.end()) {
+        End(*running->second, Lost("the supervisor was killed; no process of it is left"));
+      }
+    }
+    if (status) break;
+    log_.Error("the supervisor cannot be replaced", {{"error", status.error().message}});
+    StoreLines();
+    FinishEnded();
+    std::this_thread::sleep_for(kRecoverRetry);
+    if (stop_.stop_requested()) return;
+  }
+  supervisor_watched_for_writing_ = false;
+  Watch(supervisor_.fd(), kSupervisorTag);
+}
+
+/// Reads up to `limit` bytes; at the end of file the pipe is closed.
+void ProcessExecutor::Impl::ReadPipe(Pipe& pipe, std::size_t limit) {
+  OutputCapture& capture = pipe.owner->capture;
+  const std::size_t before = capture.pending_bytes;
+  const bool had_lines = !capture.lines().empty();
+  for (std::size_t done = 0; pipe.fd && done < limit;) {
+    const ssize_t n = read(pipe.fd.get(), buffer_.data(), buffer_.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) ClosePipe(pipe);
+    if (n <= 0) break;
+    done += static_cast<std::size_t>(n);
+    capture.Feed(pipe.stream, {buffer_.data(), static_cast<std::size_t>(n)}, clock_.Now());
+  }
+  unstored_bytes_ += capture.pending_bytes - before;
+  if (!had_lines && !capture.lines().empty()) unstored_.push_back(pipe.owner);
+}
+
+void ProcessExecutor::Impl::ClosePipe(Pipe& pipe) {
+  if (!pipe.fd) return;
+  pipe.owner->capture.Finish(pipe.stream, clock_.Now());
+  pipe.fd.Close();
+}
+
+void ProcessExecutor::Impl::StoreLines() {
+  if (unstored_.empty()) return;
+  std::ranges::sort(unstored_);
+  unstored_.erase(std::ranges::unique(unstored_).begin(), unstored_.end());
+  std::vector<log_store::Batch> batches;
+  std::size_t lines = 0;
+  for (Running* running : unstored_) {
+    running->capture.pending_bytes = 0;
+    lines += running->capture.lines().size();
+    batches.push_back({running->offer.key, std::exchange(running->capture.lines(), {})});
+  }
+  unstored_.clear();
+  unstored_bytes_ = 0;
+  while (true) {
+    const Status status = log_store_.Append(batches);
+    if (status) {
+      if (log_failing_since_) {
+        log_.Info("log lines are stored again", {{"dropped", fmt::to_string(dropped_lines_)}});
+      }
+      log_failing_since_.reset();
+      return;
+    }
+    if (!log_failing_since_) {
+      log_failing_since_ = clock_.Monotonic();
+      log_.Error("log lines cannot be stored", {{"error", status.error().message}});
+    }
+    if (clock_.Monotonic() - *log_failing_since_ >= kLogPatience) {
+      // Tasks would stop on full pipes, and verdicts be held, for as long as the outage lasts.
+      dropped_lines_ += lines;
+      log_.Error("log lines are dropped", {{"lines", fmt::to_string(lines)}});
+      return;
+    }
+    std::this_thread::sleep_for(kLogRetry);
+  }
+}
+
+void ProcessExecutor::Impl::FinishEnded() {
+  if (ended_now_.empty()) return;
+  for (Running* running : std::exchange(ended_now_, {})) {
+    Report(running->offer, *std::move(running->outcome));
+    running_.erase(WireKey(running->offer.key));
+  }
+  sink_->CapacityChanged();
+}
+
+}  // namespace headworks::executor_process

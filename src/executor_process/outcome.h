@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "headworks/model/attempt.h"
+#include "supervisor/protocol.h"
+
+namespace headworks::executor_process {
+
+/// Who asked that an attempt be stopped.
+enum class StopCause : unsigned char { kNone, kCancel, kDrain };
+
+/// The verdict on an attempt whose start failed.  `command` and `cwd` go into the message.
+model::Outcome OutcomeOf(const supervisor::SpawnFailed& failed, const std::string& command,
+                         const std::string& cwd);
+
+/// The verdict on an attempt whose processes are gone; on success its output is still to be read.
+model::Outcome OutcomeOf(const supervisor::Ended& ended, StopCause stop, Duration timeout);
+
+/// The verdict on an attempt that was stopped before it started.
+model::Outcome NotStarted(StopCause stop);
+
+model::Outcome Failure(model::Verdict verdict, model::Reason reason, std::string error);
+model::Outcome Lost(std::string why);
+
+}  // namespace headworks::executor_process

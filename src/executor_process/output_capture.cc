@@ -1,0 +1,42 @@
+#include "output_capture.h"
+
+#include <fmt/format.h>
+
+namespace headworks::executor_process {
+
+void OutputCapture::Feed(log_store::Stream stream, std::string_view bytes, Instant now) {
+  // Beyond the bound nothing is kept, so nothing is looked at: a flood costs only its copying.
+  if (cut_) return;
+  splitter(stream).Feed(bytes, [&](std::string line) { Add(stream, std::move(line), now); });
+}
+
+void OutputCapture::Finish(log_store::Stream stream, Instant now) {
+  if (cut_) return;
+  splitter(stream).Finish([&](std::string line) { Add(stream, std::move(line), now); });
+}
+
+void OutputCapture::Note(std::string text, Instant now) {
+  pending_bytes += text.size();
+  lines_.push_back({.number = ++last_number_,
+                    .stream = log_store::Stream::kNote,
+                    .at = now,
+                    .bytes = std::move(text)});
+}
+
+void OutputCapture::Add(log_store::Stream stream, std::string line, Instant now) {
+  if (cut_) return;
+  bytes_ += line.size() + 1;
+  if (bytes_ > max_bytes_) {
+    cut_ = true;
+    Note(fmt::format("output is cut here: the attempt wrote more than {} bytes; the task goes on, "
+                     "what else it writes is dropped",
+                     max_bytes_),
+         now);
+    return;
+  }
+  pending_bytes += line.size();
+  lines_.push_back(
+      {.number = ++last_number_, .stream = stream, .at = now, .bytes = std::move(line)});
+}
+
+}  // namespace headworks::executor_process

@@ -1,0 +1,93 @@
+#include "output_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <boost/json/object.hpp>
+#include <boost/json/string.hpp>
+#include <cerrno>
+#include <cstring>
+
+#include "fd.h"
+#include "headworks/base/json.h"
+
+namespace headworks::executor_process {
+namespace {
+
+constexpr std::string_view kBlank = " \t\r\n";
+constexpr std::string_view kWhat = "the task's output (HEADWORKS_OUTPUT)";
+
+Error Bad(std::string_view what) {
+  return {Code::kInvalidArgument,
+          fmt::format("{} {}; write a JSON object, or key=value lines", kWhat, what)};
+}
+
+bool IsName(std::string_view name) {
+  return !name.empty() && name.find_first_not_of(
+                              "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
+                              "WXYZ0123456789_-.") == std::string_view::npos;
+}
+
+Result<std::string> ParseLines(std::string_view text) {
+  boost::json::object object;
+  for (int number = 1; !text.empty(); ++number) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.find_first_not_of(kBlank) == std::string_view::npos) continue;
+    const std::size_t equals = line.find('=');
+    if (equals == std::string_view::npos || !IsName(line.substr(0, equals))) {
+      return Bad(fmt::format("is no JSON, and its line {} is not key=value", number));
+    }
+    object[line.substr(0, equals)] = line.substr(equals + 1);
+  }
+  const std::string json = CanonicalJson(object);
+  // Values are any bytes; JSON takes only UTF-8.
+  HEADWORKS_TRY(ParseJsonObject(json, kWhat, {.max_bytes = 2 * kMaxOutputBytes}));
+  return json;
+}
+
+}  // namespace
+
+Result<std::string> ParseOutput(std::string_view text) {
+  if (text.size() > kMaxOutputBytes) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{} has more than {} bytes; write large data to a file in "
+                             "HEADWORKS_SCRATCH and output its name",
+                             kWhat, kMaxOutputBytes)};
+  }
+  const std::size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return std::string();
+  if (text.find('\0') != std::string_view::npos) return Bad("holds a NUL byte");
+  if (text[first] == '{') {
+    HEADWORKS_TRY(ParseJsonObject(text, kWhat, {.max_bytes = kMaxOutputBytes}));
+    return std::string(text);
+  }
+  if (ParseJson(text, {.max_bytes = kMaxOutputBytes})) return Bad("is JSON, but no object");
+  return ParseLines(text);
+}
+
+Result<std::string> ReadOutputFile(const std::string& path) {
+  // The task may have put anything there: a pipe must not block, a device must not be read.
+  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file && errno == ENOENT) return std::string();
+  if (!file) return Bad(fmt::format("cannot be opened ({})", std::strerror(errno)));
+  struct stat status{};
+  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return Bad("is no regular file");
+  std::string text(
+      static_cast<std::size_t>(std::min<off_t>(status.st_size, off_t{kMaxOutputBytes} + 1)), '\0');
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t n = read(file.get(), text.data() + done, text.size() - done);
+    if (n < 0) return Bad(fmt::format("cannot be read ({})", std::strerror(errno)));
+    if (n == 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  text.resize(done);
+  return ParseOutput(text);
+}
+
+}  // namespace headworks::executor_process

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "headworks/base/result.h"
+
+namespace headworks::executor_process {
+
+/// Most bytes of a task's output.
+inline constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;
+
+/// What a task wrote to HEADWORKS_OUTPUT, as the text of a JSON object: an object as it stands, or
+/// `key=value` lines as an object of strings (a later key wins).  Empty when the file is missing
+/// or blank.  kInvalidArgument says what is wrong with it.
+Result<std::string> ReadOutputFile(const std::string& path);
+
+/// The same for text at hand.
+Result<std::string> ParseOutput(std::string_view text);
+
+}  // namespace headworks::executor_process

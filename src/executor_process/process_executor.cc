@@ -1,0 +1,72 @@
+#include "headworks/executor_process/process_executor.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "impl.h"
+
+namespace headworks::executor_process {
+namespace {
+
+/// Where a build and an installation put the supervisor, seen from the program that needs it.
+Result<std::string> FindSupervisor(const std::string& given) {
+  std::error_code error;
+  if (!given.empty()) {
+    const auto path = std::filesystem::absolute(given, error);
+    if (!error && access(path.c_str(), X_OK) == 0) return path.string();
+    return Error{Code::kInvalidArgument,
+                 fmt::format("supervisor_path {} is not an executable file", given)};
+  }
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* place : {"headworks-supervisor", "../libexec/headworks/headworks-supervisor"}) {
+    const std::string path = (folder / place).string();
+    if (access(path.c_str(), X_OK) == 0) return path;
+  }
+  return Error{Code::kNotFound,
+               fmt::format("headworks-supervisor is neither in {} nor in ../libexec/headworks from "
+                           "there; install it, or set supervisor_path",
+                           folder.string())};
+}
+
+}  // namespace
+
+ProcessExecutor::ProcessExecutor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ProcessExecutor::~ProcessExecutor() = default;
+
+Result<std::unique_ptr<ProcessExecutor>> ProcessExecutor::Open(ProcessExecutorOptions options,
+                                                               executor::Resolver& resolver,
+                                                               log_store::LogStore& log_store,
+                                                               Clock& clock, Logger& log) {
+  if (options.max_concurrent == 0 || options.store_id.empty() || options.state_dir.empty()) {
+    return Error{Code::kInvalidArgument,
+                 "the process executor needs max_concurrent, store_id and state_dir"};
+  }
+  HEADWORKS_ASSIGN(options.supervisor_path, FindSupervisor(options.supervisor_path));
+  HEADWORKS_ASSIGN(StateFolder folder, StateFolder::Open(options.state_dir));
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(folder), resolver, log_store,
+                                     clock, log);
+  HEADWORKS_TRY(impl->Open());
+  return std::unique_ptr<ProcessExecutor>(new ProcessExecutor(std::move(impl)));
+}
+
+Status ProcessExecutor::Start(executor::AttemptSink& sink) { return impl_->Start(sink); }
+executor::OfferResult ProcessExecutor::Offer(const executor::Attempt& attempt) {
+  return impl_->Offer(attempt);
+}
+void ProcessExecutor::Cancel(const model::AttemptKey& key) { impl_->Cancel(key); }
+executor::Capacity ProcessExecutor::GetCapacity() const { return impl_->GetCapacity(); }
+Result<std::vector<executor::Inspection>> ProcessExecutor::Inspect(
+    std::span<const executor::Attempt> attempts) {
+  return impl_->Inspect(attempts);
+}
+std::vector<model::AttemptKey> ProcessExecutor::List() const { return impl_->List(); }
+executor::Metrics ProcessExecutor::GetMetrics() const { return impl_->GetMetrics(); }
+void ProcessExecutor::Settled(std::span<const model::AttemptKey> keys) { impl_->Settled(keys); }
+Status ProcessExecutor::Drain(Duration timeout) { return impl_->Drain(timeout); }
+Status ProcessExecutor::RemoveRun(RunNo run, const RunId& run_id) {
+  return impl_->RemoveRun(run, run_id);
+}
+
+}  // namespace headworks::executor_process
