@@ -124,6 +124,8 @@ class Engine final : public executor::AttemptSink {
   void CapacityChanged() override;
 
  private:
+  friend class EnginePeer;  // the simulator compares memory with the store
+
   struct StartWork {
     control::StartRequest request;
     StartCallback done;

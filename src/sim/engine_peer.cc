@@ -1,0 +1,29 @@
+#include "engine_peer.h"
+
+#include <fmt/format.h>
+
+namespace headworks::engine {
+
+std::string EnginePeer::Leftovers(const Engine& engine) {
+  std::string left;
+  const auto add = [&](std::string_view what, std::size_t count) {
+    if (count > 0) left += fmt::format("{}{} {}", left.empty() ? "" : ", ", count, what);
+  };
+  add("runs", engine.slots_.size());
+  add("task states", engine.task_states_);
+  add("cancels", engine.cancels_.size());
+  add("works", engine.backlog_.size());
+  add("unacknowledged offers", engine.soft_failures_.size());
+  add("attempts to inspect", engine.to_inspect_.size());
+  add("stuck runs", engine.stuck_works_.size());
+  add("unreadable runs", engine.unloadable_.size());
+  add("inbox rows", engine.inbox_held_.size());
+  add("pending rounds", engine.pending_ ? 1 : 0);
+  for (const auto& lane : engine.lanes_) {
+    add("live attempts", lane.live);
+    add("deferred attempts", lane.deferred.size());
+  }
+  return left;
+}
+
+}  // namespace headworks::engine

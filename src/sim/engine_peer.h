@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "headworks/engine/engine.h"
+
+namespace headworks::engine {
+
+/// What the simulator may see of an engine's memory.
+class EnginePeer {
+ public:
+  /// A run in memory, if it is there and no round is under way.
+  static const model::Run* Find(const Engine& engine, RunNo run) {
+    if (!IsSettled(engine)) return nullptr;
+    const auto slot = engine.slots_.find(run);
+    return slot == engine.slots_.end() ? nullptr : &slot->second->run;
+  }
+  /// Memory equals the store: no delta is kept.
+  static bool IsSettled(const Engine& engine) {
+    return !engine.lost_ && !engine.pending_ && engine.isolated_.empty();
+  }
+  /// Empty = nothing is left in memory; else what is.
+  static std::string Leftovers(const Engine& engine);
+};
+
+}  // namespace headworks::engine

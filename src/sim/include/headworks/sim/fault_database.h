@@ -1,0 +1,97 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "headworks/sim/dice.h"
+#include "headworks/sim/site.h"
+#include "headworks/store/run_store.h"
+
+namespace headworks::sim {
+
+/// Chances per mille of what goes wrong between an engine and its store.
+struct StoreFaults {
+  unsigned crash_before_commit = 0;
+  unsigned crash_after_commit = 0;  // the reply never comes
+  unsigned unavailable = 0;         // nothing happened
+  unsigned reply_lost = 0;          // it happened
+  unsigned read_unavailable = 0;
+  unsigned full = 0;  // begins a time of kAtCapacity
+  bool restart_after_each_commit = false;
+};
+
+/// What the store is like for everybody, whatever process asks.
+struct StoreWeather {
+  StoreFaults faults;
+  /// Rounds that write tasks of these runs fail for good.
+  std::set<RunNo> poisoned;
+  Duration full_until{0};
+  bool crash_wanted = false;  // restart mode: crash when the tick is over
+};
+
+/// A database as one incarnation of an engine sees it: every call may fail as a real one can.
+///
+/// Appending to the inbox and queries pass straight through: those are other processes' calls.
+class FaultDatabase final : public store::Database,
+                            private store::RunStore,
+                            private store::Inbox,
+                            private store::WorkflowStore {
+ public:
+  /// Told of each round that was really committed, also when the engine never learns of it.
+  using Committed = std::function<void(const store::Round&)>;
+
+  FaultDatabase(store::Database& inner, StoreWeather& weather, Incarnation& incarnation, Dice& dice,
+                Clock& clock, Journal& journal, Committed committed);
+
+  store::RunStore& runs() override { return *this; }
+  store::Inbox& inbox() override { return *this; }
+  store::RunQuery& query() override { return inner_.query(); }
+  store::WorkflowStore& workflows() override { return *this; }
+
+ private:
+  Result<std::vector<store::Guard>> Acquire(std::span<const Shard> shards, std::string_view owner,
+                                            Duration ttl) override;
+  Status Release(std::span<const store::Guard> guards) override;
+  Result<store::Guard> ReadGuard(Shard shard) override;
+  Status Commit(const store::Round& round) override;
+  Status Renew(std::span<const store::Guard> guards, Duration ttl) override;
+  Result<store::RunImage> LoadRun(const TenantId& tenant, RunNo run) override;
+  Result<std::vector<DueRun>> ListDue(std::span<const Shard> shards, Instant until,
+                                      std::optional<DueRun> after, std::size_t limit) override;
+  Result<std::optional<model::RunHeader>> FindStartKey(const TenantId& tenant,
+                                                       const model::Namespace& name,
+                                                       std::string_view start_key) override;
+  Result<RunNo> ReserveRunNos(std::int64_t count) override;
+  Result<std::vector<store::InboxRow>> ReadInbox(std::span<const Shard> shards, std::int64_t after,
+                                                 std::size_t limit) override;
+
+  Status Append(std::span<const store::InboxRow> rows) override;
+  Result<std::optional<store::Answer>> GetAnswer(const TenantId& tenant,
+                                                 std::string_view dedupe_key) override;
+  Result<std::int64_t> DataVersion() override;
+
+  Status PutVersion(const TenantId& tenant, std::string_view version,
+                    std::string_view canonical_json, Instant now) override;
+  Result<std::string> GetVersion(const TenantId& tenant, std::string_view version) override;
+  Status Register(const store::WorkflowRecord& record) override;
+  Result<store::WorkflowRecord> Get(const model::Namespace& name) override;
+  Result<std::vector<store::WorkflowRecord>> List(const TenantId& tenant) override;
+  Status Remove(const model::Namespace& name) override;
+  Status SetEnabled(const model::Namespace& name, bool enabled) override;
+
+  bool Fails(std::string_view call);
+  bool IsPoisoned(const store::Round& round) const;
+  Status CommitInner(const store::Round& round);
+
+  store::Database& inner_;
+  StoreWeather& weather_;
+  Incarnation& incarnation_;
+  Dice& dice_;
+  Clock& clock_;
+  Journal& journal_;
+  const Committed committed_;
+};
+
+}  // namespace headworks::sim

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "headworks/model/run.h"
+#include "headworks/model/step.h"
+#include "headworks/sim/journal.h"
+#include "headworks/sim/site.h"
+#include "headworks/store/run_store.h"
+
+namespace headworks::sim {
+
+/// Watches every committed round and says which invariant it breaks.  It keeps its own small
+/// picture of each run, made from the rounds alone.
+class Oracle {
+ public:
+  using FindTruth = std::function<const Site::Truth*(RunNo, Epoch)>;
+  using FindWorkflow = std::function<std::shared_ptr<const model::Workflow>(const std::string&)>;
+
+  Oracle(Journal& journal, FindTruth truth, FindWorkflow workflow);
+
+  void Committed(const store::Round& round, const Incarnation& by, int owner);
+  /// Runs written since the last call.
+  std::vector<RunNo> TakeTouched();
+
+  /// The attempt's row is stored as live under that epoch.
+  bool IsLiveEpoch(const model::AttemptKey& key) const;
+  /// I1: an offer needs a committed row.
+  void CheckOffer(const executor::Attempt& attempt, const Incarnation& by, int owner);
+  /// Everything that must hold of a run that ended, computed anew and naively.
+  void CheckEnded(const store::RunImage& image);
+
+  std::size_t runs() const { return runs_.size(); }
+  std::vector<RunNo> RunNos() const;
+
+ private:
+  struct TaskPicture {
+    model::StoredTask row;
+    bool has_row = false;
+    int tries = 0;
+    int losses = 0;
+    int dispatch_failures = 0;
+    int snoozes = 0;
+  };
+  struct RunPicture {
+    model::RunHeader header;
+    std::shared_ptr<const model::Workflow> workflow;
+    std::vector<TaskPicture> tasks;
+    std::set<std::string> applied;  // "actor kind" of commands
+    std::set<Epoch> ended;
+  };
+
+  void CheckRun(const store::RunWrite& write);
+  void CheckAttempt(RunPicture& run, const model::AttemptRecord& record);
+  void CheckVerdictIsTrue(const RunPicture& run, const model::AttemptRecord& record);
+  void CheckTask(RunPicture& run, const store::RunWrite& write, const model::StoredTask& row);
+  void CheckQueued(const RunPicture& run, const store::RunWrite& write,
+                   const model::StoredTask& row);
+  void CheckBudgets(const RunPicture& run, const TaskPicture& task, const model::StoredTask& row,
+                    bool marked);
+  void CheckCounts(const RunPicture& run);
+  void CheckMaxParallel(const RunPicture& run);
+  void CheckOutcome(const RunPicture& run);
+  void CheckTriggerRules(const RunPicture& run);
+  void Fail(RunNo run, std::string what);
+  std::string Name(const RunPicture& run, TaskNo task) const;
+
+  Journal& journal_;
+  const FindTruth truth_;
+  const FindWorkflow workflow_;
+  std::map<RunNo, RunPicture> runs_;
+  std::map<std::string, RunNo> start_keys_;
+  std::set<std::string> inputs_;  // each start request has an input of its own
+  std::vector<RunNo> touched_;
+};
+
+}  // namespace headworks::sim

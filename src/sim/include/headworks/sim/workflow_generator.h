@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "headworks/model/workflow.h"
+#include "headworks/sim/dice.h"
+
+namespace headworks::sim {
+
+/// A random valid workflow of 1 to `max_tasks` tasks (small ones more often): every trigger rule,
+/// role, budget, timeout and brake that the model knows.  FunctionAction and ExecAction are mixed,
+/// so that both lanes of a dispatcher are used.
+model::WorkflowDefinition GenerateWorkflow(Dice& dice, std::string name, std::uint32_t max_tasks);
+
+}  // namespace headworks::sim

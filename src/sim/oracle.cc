@@ -1,0 +1,386 @@
+#include "headworks/sim/oracle.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace headworks::sim {
+namespace {
+
+using model::Reason;
+using model::TaskState;
+using model::Verdict;
+
+bool IsSet(Instant instant) { return instant != Instant{}; }
+
+/// The trigger table once more, from the page of the design and not from the code under test: what
+/// the ends of all upstreams allow.
+struct Ends {
+  std::uint32_t s = 0, f = 0, uf = 0, k = 0, n = 0;
+};
+
+bool MayRun(model::TriggerRule rule, const Ends& e) {
+  using enum model::TriggerRule;
+  if (e.n == 0) return true;
+  switch (rule) {
+    case kAllSuccess:
+      return e.s == e.n;
+    case kAllFailed:
+      return e.f + e.uf == e.n;
+    case kAllDone:
+    case kAlways:
+      return true;
+    case kAllSkipped:
+      return e.k == e.n;
+    case kOneSuccess:
+      return e.s > 0;
+    case kOneFailed:
+      return e.f + e.uf > 0;
+    case kOneDone:
+      return e.s + e.f > 0;
+    case kNoneFailed:
+      return e.f + e.uf == 0;
+    case kNoneFailedMinOneSuccess:
+      return e.f + e.uf == 0 && e.k < e.n;
+    case kNoneSkipped:
+      return e.k == 0;
+  }
+  return false;
+}
+
+bool MustBeUpstreamFailed(model::TriggerRule rule, const Ends& e) {
+  using enum model::TriggerRule;
+  switch (rule) {
+    case kAllSuccess:
+    case kNoneFailed:
+    case kNoneFailedMinOneSuccess:
+      return e.f + e.uf > 0;
+    case kOneSuccess:
+      return e.s == 0 && e.k < e.n;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Oracle::Oracle(Journal& journal, FindTruth truth, FindWorkflow workflow)
+    : journal_(journal), truth_(std::move(truth)), workflow_(std::move(workflow)) {}
+
+void Oracle::Fail(RunNo run, std::string what) {
+  journal_.Violated(fmt::format("{} (run {})", what, run.value));
+}
+
+std::string Oracle::Name(const RunPicture& run, TaskNo task) const {
+  return run.workflow->task(task).id;
+}
+
+std::vector<RunNo> Oracle::TakeTouched() {
+  std::ranges::sort(touched_);
+  const auto repeats = std::ranges::unique(touched_);
+  touched_.erase(repeats.begin(), repeats.end());
+  return std::exchange(touched_, {});
+}
+
+std::vector<RunNo> Oracle::RunNos() const {
+  std::vector<RunNo> numbers;
+  for (const auto& [no, run] : runs_) numbers.push_back(no);
+  return numbers;
+}
+
+bool Oracle::IsLiveEpoch(const model::AttemptKey& key) const {
+  const auto run = runs_.find(key.run);
+  if (run == runs_.end()) return false;
+  const TaskPicture& task = run->second.tasks[key.task.value];
+  return task.row.epoch == key.epoch && model::IsLive(task.row.state);
+}
+
+void Oracle::CheckOffer(const executor::Attempt& attempt, const Incarnation& by, int owner) {
+  // One that lost its lease may offer what it had queued; the start gate tells it to stop.
+  if (by.number != owner || IsLiveEpoch(attempt.key)) return;
+  Fail(attempt.key.run, fmt::format("I1 offered without a committed row: {} epoch {}",
+                                    attempt.task().id, attempt.key.epoch.value));
+}
+
+void Oracle::Committed(const store::Round& round, const Incarnation& by, int owner) {
+  if (by.number != owner)
+    journal_.Violated(fmt::format("I3 engine {} committed, but {} owns the shards", by.number,
+                                  owner));
+  std::size_t rows = 0;
+  for (const auto& write : round.runs) {
+    CheckRun(write);
+    touched_.push_back(write.header.run_no);
+    rows += 1 + write.tasks.size() + write.attempts.size() + write.events.size();
+  }
+  if (rows > 4'000) journal_.Violated(fmt::format("I12 a round of {} rows", rows));
+  for (const auto& key : round.deleted_runs) {
+    const auto run = runs_.find(key.run);
+    if (run == runs_.end()) continue;
+    if (!model::IsTerminal(run->second.header.state)) Fail(key.run, "a live run was deleted");
+    std::erase_if(start_keys_, [&](const auto& entry) { return entry.second == key.run; });
+    runs_.erase(run);
+  }
+}
+
+void Oracle::CheckRun(const store::RunWrite& write) {
+  const model::RunHeader& header = write.header;
+  const auto [at, fresh] = runs_.try_emplace(header.run_no);
+  RunPicture& run = at->second;
+  if (fresh) {
+    run.workflow = workflow_(header.version);
+    run.tasks.resize(run.workflow->size());
+    run.header = header;
+    run.header.state = model::RunState::kPending;
+    run.header.next_epoch = Epoch(1);
+    for (std::uint32_t t = 0; t < run.tasks.size(); ++t) run.tasks[t].row.task = TaskNo(t);
+    if (!write.insert_input) Fail(header.run_no, "a run was written before it was inserted");
+    if (write.insert_input && !inputs_.insert(*write.insert_input).second)
+      Fail(header.run_no, "I8 one start request made two runs");
+    if (!header.start_key.empty() &&
+        !start_keys_.emplace(header.name.ToString() + " " + header.start_key, header.run_no).second)
+      Fail(header.run_no, "I8 one start key made two runs");
+  }
+  if (header.next_epoch < run.header.next_epoch) Fail(header.run_no, "the next epoch fell");
+  if (header.generation < run.header.generation) Fail(header.run_no, "the generation fell");
+  if (header.version != run.header.version) Fail(header.run_no, "I2 the version changed");
+  if (model::IsTerminal(run.header.state) && !model::IsTerminal(header.state) &&
+      std::ranges::none_of(write.events, [](const auto& event) {
+        return event.kind == "rerun" || event.kind == "mark";
+      }))
+    Fail(header.run_no, "an ended run lives again, and nobody asked for it");
+  for (const auto& event : write.events)
+    if (!event.actor.empty() && event.actor != "engine" &&
+        !run.applied.insert(event.actor + " " + event.kind).second)
+      Fail(header.run_no, fmt::format("I8 {} of {} applied twice", event.kind, event.actor));
+  for (const auto& record : write.attempts) CheckAttempt(run, record);
+  for (const auto& task : write.tasks) CheckTask(run, write, task.row);
+  run.header = header;
+  CheckCounts(run);
+  CheckMaxParallel(run);
+  if (model::IsTerminal(header.state)) CheckOutcome(run);
+}
+
+void Oracle::CheckAttempt(RunPicture& run, const model::AttemptRecord& record) {
+  const RunNo no = run.header.run_no;
+  TaskPicture& task = run.tasks[record.task.value];
+  if (!run.ended.insert(record.epoch).second)
+    Fail(no, fmt::format("I3 epoch {} ended twice", record.epoch.value));
+  if (task.row.epoch != record.epoch || !(model::IsLive(task.row.state) || task.row.zombie)) {
+    Fail(no, fmt::format("I1 {} epoch {} ended, but it was not the stored live one",
+                         Name(run, record.task), record.epoch.value));
+  }
+  CheckVerdictIsTrue(run, record);
+  if (task.row.zombie) return;
+  const Reason reason = record.outcome.reason;
+  if (reason == Reason::kDispatchFailed) {
+    ++task.dispatch_failures;
+    return;
+  }
+  if (reason == Reason::kRefused) return;
+  switch (record.outcome.verdict) {
+    case Verdict::kSucceeded:
+    case Verdict::kRetry:
+    case Verdict::kFailed:
+      ++task.tries;
+      break;
+    case Verdict::kLost:
+      ++task.losses;
+      break;
+    case Verdict::kSnoozed:
+      ++task.snoozes;
+      break;
+    case Verdict::kSkipped:
+    case Verdict::kInterrupted:
+    case Verdict::kCancelled:
+      break;
+  }
+}
+
+void Oracle::CheckVerdictIsTrue(const RunPicture& run, const model::AttemptRecord& record) {
+  const RunNo no = run.header.run_no;
+  const Site::Truth* truth = truth_(no, record.epoch);
+  const bool begun = truth != nullptr && truth->begins > 0;
+  const auto lie = [&](std::string_view what) {
+    Fail(no, fmt::format("{}: {} epoch {} said {}, reason {}", what, Name(run, record.task),
+                         record.epoch.value, model::VerdictName(record.outcome.verdict),
+                         model::ReasonName(record.outcome.reason)));
+  };
+  const Reason reason = record.outcome.reason;
+  if (reason == Reason::kDispatchFailed || reason == Reason::kRefused) {
+    if (begun) lie("I5 a refused attempt ran");
+    return;
+  }
+  if (truth != nullptr && truth->outcome) {
+    if (truth->outcome->verdict != record.outcome.verdict) lie("I3 not what the attempt said");
+    return;
+  }
+  switch (record.outcome.verdict) {
+    case Verdict::kInterrupted:
+    case Verdict::kCancelled:
+      // Ended by the owner: only what never began.
+      if (begun) lie("I4 the owner ended an attempt that had begun");
+      return;
+    case Verdict::kLost:
+      if (!begun || truth->stage != Site::Stage::kVanished) lie("I7 nothing was lost");
+      return;
+    default:
+      lie("I3 nobody said so");
+  }
+}
+
+void Oracle::CheckTask(RunPicture& run, const store::RunWrite& write,
+                       const model::StoredTask& row) {
+  TaskPicture& task = run.tasks[row.task.value];
+  const bool marked = std::ranges::any_of(write.events, [](const auto& e) {
+    return e.kind == "mark";
+  });
+  const bool reset = row.generation != task.row.generation ||
+                     (model::IsTerminal(task.row.state) && !model::IsTerminal(row.state));
+  if (reset && task.has_row) task.tries = task.losses = task.dispatch_failures = task.snoozes = 0;
+  if (model::IsLive(row.state) && row.epoch != task.row.epoch) CheckQueued(run, write, row);
+  if (task.row.state == TaskState::kSucceeded && !reset && row.state != TaskState::kSucceeded &&
+      !marked)
+    Fail(run.header.run_no, fmt::format("{} succeeded, and then it did not", Name(run, row.task)));
+  if (row.epoch != Epoch(0) && row.epoch < task.row.epoch)
+    Fail(run.header.run_no, fmt::format("epochs of {} fell", Name(run, row.task)));
+  CheckBudgets(run, task, row, marked || reset);
+  if (row.state == TaskState::kParked && row.reason == Reason::kNone)
+    Fail(run.header.run_no, fmt::format("I14 {} is parked without a reason", Name(run, row.task)));
+  task.row = row;
+  task.has_row = true;
+}
+
+void Oracle::CheckQueued(const RunPicture& run, const store::RunWrite& write,
+                         const model::StoredTask& row) {
+  const model::RunHeader& header = write.header;
+  const RunNo no = header.run_no;
+  const std::string name = Name(run, row.task);
+  if (row.epoch < run.header.next_epoch || row.epoch >= header.next_epoch)
+    Fail(no, fmt::format("{} got epoch {} out of order", name, row.epoch.value));
+  if (header.state != model::RunState::kRunning) Fail(no, name + " queued in a run that is over");
+  if (IsSet(header.paused_at)) Fail(no, name + " queued in a paused run");
+  if (!header.stuck_reason.empty()) Fail(no, name + " queued in a stuck run");
+  const auto role = run.workflow->task(row.task).role;
+  if (IsSet(header.cancel_requested_at) && role == model::TaskRole::kMain)
+    Fail(no, name + " queued after the cancel");
+  if (role == model::TaskRole::kOnCancel && !IsSet(header.cancel_requested_at))
+    Fail(no, name + " queued, but nobody cancelled");
+  if (role == model::TaskRole::kFinally && !IsSet(header.finally_started_at))
+    Fail(no, name + " queued before finally began");
+  if (header.finally_stopped) Fail(no, name + " queued after the second cancel");
+}
+
+void Oracle::CheckBudgets(const RunPicture& run, const TaskPicture& task,
+                          const model::StoredTask& row, bool reset) {
+  const auto equal = [&](int tries, int losses, int dispatch_failures, int snoozes) {
+    return row.tries == tries && row.losses == losses &&
+           row.dispatch_failures == dispatch_failures &&
+           row.snoozes == static_cast<std::uint32_t>(snoozes);
+  };
+  if (equal(task.tries, task.losses, task.dispatch_failures, task.snoozes)) return;
+  if (reset && equal(0, 0, 0, 0)) return;
+  Fail(run.header.run_no,
+       fmt::format("I7 {}: tries {} losses {} dispatch failures {} snoozes {} stored, but "
+                   "{} {} {} {} happened",
+                   Name(run, row.task), row.tries, row.losses, row.dispatch_failures, row.snoozes,
+                   task.tries, task.losses, task.dispatch_failures, task.snoozes));
+}
+
+void Oracle::CheckCounts(const RunPicture& run) {
+  std::array<std::uint32_t, model::kTaskStateCount> counts{};
+  for (const auto& task : run.tasks) ++counts[static_cast<std::size_t>(task.row.state)];
+  for (std::size_t s = static_cast<std::size_t>(TaskState::kQueued); s < counts.size(); ++s)
+    if (counts[s] != run.header.counts[s])
+      Fail(run.header.run_no,
+           fmt::format("the header counts {} tasks {}, the rows {}", run.header.counts[s],
+                       model::TaskStateName(static_cast<TaskState>(s)), counts[s]));
+}
+
+void Oracle::CheckMaxParallel(const RunPicture& run) {
+  const int limit = run.workflow->definition().max_parallel;
+  if (limit == 0) return;
+  const auto live = std::ranges::count_if(run.tasks, [](const TaskPicture& task) {
+    return model::IsLive(task.row.state) || task.row.zombie;
+  });
+  const auto zombies = std::ranges::count_if(
+      run.tasks, [](const TaskPicture& task) { return task.row.zombie; });
+  if (live > limit && live > zombies)
+    Fail(run.header.run_no, fmt::format("{} attempts live, max_parallel {}", live, limit));
+}
+
+void Oracle::CheckOutcome(const RunPicture& run) {
+  const model::RunHeader& header = run.header;
+  bool failed = false;
+  for (const auto& task : run.tasks) {
+    const TaskState state = task.row.state;
+    // A pending run that is cancelled gets no rows at all.
+    if (!model::IsTerminal(state) && IsSet(header.started_at))
+      return Fail(header.run_no, fmt::format("the run ended, but {} is {}", Name(run, task.row.task),
+                                             model::TaskStateName(state)));
+    failed |= (state == TaskState::kFailed || state == TaskState::kCancelled) &&
+              !run.workflow->task(task.row.task).allow_failure;
+  }
+  using model::RunState;
+  RunState expected = failed ? RunState::kFailed : RunState::kSucceeded;
+  if (IsSet(header.cancel_requested_at))
+    expected = header.reason == Reason::kCancelRequested ? RunState::kCancelled : RunState::kFailed;
+  if (header.state != expected)
+    Fail(header.run_no, fmt::format("the run is called {}, its tasks say {}",
+                                    model::RunStateName(header.state),
+                                    model::RunStateName(expected)));
+  if (!IsSet(header.cancel_requested_at)) CheckTriggerRules(run);
+}
+
+void Oracle::CheckTriggerRules(const RunPicture& run) {
+  for (const auto& task : run.tasks) {
+    const TaskNo no = task.row.task;
+    if (task.row.reason == Reason::kMarked || task.row.reason == Reason::kNotCancelled) continue;
+    Ends ends{.n = static_cast<std::uint32_t>(run.workflow->upstreams(no).size())};
+    bool upstream_marked = false;
+    for (const TaskNo up : run.workflow->upstreams(no)) {
+      const model::StoredTask& row = run.tasks[up.value].row;
+      upstream_marked |= row.reason == Reason::kMarked;
+      switch (row.state) {
+        case TaskState::kFailed:
+          ++(run.workflow->task(up).allow_failure ? ends.s : ends.f);
+          break;
+        case TaskState::kCancelled:
+          ++ends.f;
+          break;
+        case TaskState::kUpstreamFailed:
+          ++ends.uf;
+          break;
+        case TaskState::kSkipped:
+          ++ends.k;
+          break;
+        default:
+          ++ends.s;
+      }
+    }
+    const auto rule = run.workflow->task(no).trigger_rule;
+    const bool by_rule = task.row.reason == Reason::kTriggerRule;
+    // What ran stays when an upstream is marked later; what a rule settled is decided again.
+    if (!by_rule && upstream_marked) continue;
+    const TaskState expected = MayRun(rule, ends)                 ? TaskState::kSucceeded
+                               : MustBeUpstreamFailed(rule, ends) ? TaskState::kUpstreamFailed
+                                                                  : TaskState::kSkipped;
+    const bool right = by_rule ? task.row.state == expected : expected == TaskState::kSucceeded;
+    if (!right)
+      Fail(run.header.run_no,
+           fmt::format("{} is {} ({}), but its rule {} says otherwise", Name(run, no),
+                       model::TaskStateName(task.row.state), model::ReasonName(task.row.reason),
+                       model::TriggerRuleName(rule)));
+  }
+}
+
+void Oracle::CheckEnded(const store::RunImage& image) {
+  const RunNo no = image.header.run_no;
+  const auto run = runs_.find(no);
+  if (run == runs_.end()) return Fail(no, "a run is stored that no round wrote");
+  if (!model::IsTerminal(image.header.state)) return Fail(no, "the run does not end");
+  for (const auto& row : image.tasks)
+    if (model::IsLive(row.state) || row.zombie)
+      Fail(no, fmt::format("an attempt is left: {}", Name(run->second, row.task)));
+}
+
+}  // namespace headworks::sim
