@@ -169,7 +169,7 @@ Status Runner::Parts::OpenStores() {
   const std::string& url = options.database_url;
   if (url == "memory:") {
     database = store_memory::Open(store_memory::NewStorage(), clock);
-    logs = std::make_unique<log_store::MemoryLogStore>();
+    logs = log_store::NewMemoryLogStore();
     std::string folder = (fs::temp_directory_path() / "headworks-XXXXXX").string();
     if (!mkdtemp(folder.data()))
       return Error{Code::kUnavailable,
