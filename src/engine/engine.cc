@@ -38,7 +38,9 @@ Duration Engine::Tick() {
   lanes_.resize(dispatcher_.lanes());
   if (pending_) {
     if (clock_.Monotonic() < pending_->retry_at) return pending_->retry_at;
-    if (!TryCommit()) return lost_ ? Duration::max() : pending_->retry_at;
+    TryCommit();
+    if (lost_) return Duration::max();
+    if (pending_) return pending_->retry_at;
   }
   if (!isolated_.empty()) {
     auto works = std::move(isolated_.front());
@@ -47,8 +49,11 @@ Duration Engine::Tick() {
   } else {
     Gather();
     RunRound({}, true);
-    InspectRecovered();
-    for (std::size_t lane = 0; lane < lanes_.size(); ++lane) OfferAgain(lane);
+    // Not while a round may yet be rolled back: what follows acts on what is committed.
+    if (!pending_ && !lost_) {
+      InspectRecovered();
+      for (std::size_t lane = 0; lane < lanes_.size(); ++lane) OfferAgain(lane);
+    }
   }
   if (!lost_ && !pending_) KeepLease();
   Publish();
@@ -81,6 +86,7 @@ Status Engine::Close() {
   std::vector<Work> works;
   for (auto* queue : {&cancels_, &backlog_})
     for (auto& work : *queue) works.push_back(std::move(work));
+  std::ranges::move(later_, std::back_inserter(works));
   if (pending_) std::ranges::move(pending_->works, std::back_inserter(works));
   for (auto& batch : isolated_) std::ranges::move(batch, std::back_inserter(works));
   for (auto& item : mail)

@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kInboxBatch = 1'000;
 constexpr std::size_t kAdmitBatch = 256;
 constexpr Duration kScanInterval = std::chrono::minutes(5);
+constexpr Duration kScanAgain = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -28,6 +29,8 @@ void Engine::Gather() {
     mail.swap(mail_);
     if (queueing_stopped_) start_tasks_ = false;
   }
+  if (!later_.empty() && later_at_ <= clock_.Monotonic())
+    for (auto& work : std::exchange(later_, {})) Enqueue(std::move(work));
   for (auto& item : mail) {
     if (auto* work = std::get_if<Work>(&item))
       Enqueue(std::move(*work));
@@ -108,9 +111,7 @@ void Engine::GatherTimers() {
         break;
       }
       case Timer::Kind::kWake:
-        // Loading the run derives what is due.
-        backlog_.push_back(
-            {.tenant = timer.tenant, .run = ref.run, .what = model::Event(model::ContinueRun{})});
+        WakeRun(timer);
         break;
       case Timer::Kind::kReoffer:
         if (slot != slots_.end() && soft_failures_.contains(ref))
@@ -124,6 +125,22 @@ void Engine::GatherTimers() {
   }
 }
 
+void Engine::WakeRun(const Timer& timer) {
+  if (slots_.contains(timer.ref.run)) return;
+  if (!HasRoom(1)) {  // the scan finds it when there is
+    due_again_ = std::exchange(due_in_store_, true);
+    return;
+  }
+  // Due by the monotonic clock: where the wall stands by now does not count.
+  const auto loaded =
+      Load(timer.tenant, timer.ref.run, std::max(timer.when, clock_.Now()));
+  if (loaded) return Continue(**loaded, model::ContinueRun{});
+  if (loaded.error().code != Code::kUnavailable) return;
+  Timer again = timer;
+  again.due = clock_.Monotonic() + kScanAgain;
+  timers_.push(std::move(again));
+}
+
 void Engine::GatherStarted() {
   const Duration mono = clock_.Monotonic();
   while (!started_.empty() && started_.front().at + options_.started_delay <= mono) {
@@ -132,7 +149,9 @@ void Engine::GatherStarted() {
     const auto slot = slots_.find(key.run);
     if (slot == slots_.end()) continue;
     const model::TaskRun& task = slot->second->run.tasks[key.task.value];
-    if (task.state == model::TaskState::kQueued && task.epoch == key.epoch)
+    if (task.epoch != key.epoch || !model::IsLive(task.state))
+      dispatcher_.Cancel(MakeAttempt(*slot->second, key.task, key.epoch));  // a stale speaker (I3)
+    else if (task.state == model::TaskState::kQueued)
       backlog_.push_back(EventOf(*slot->second, model::AttemptStarted{key.task, key.epoch}));
   }
 }
@@ -148,34 +167,51 @@ void Engine::Admit() {
     next_scan_ = mono + kScanInterval;
     if (options_.recover) due_in_store_ = true;
   }
-  if (!due_in_store_ || backlog_.size() > kAdmitBatch || !HasRoom(1)) return;
-  const auto due = database_.runs().ListDue(shards_, clock_.Now(), due_after_, kAdmitBatch);
+  if (!due_in_store_ || memory_full_ || mono < admit_at_ || backlog_.size() > kAdmitBatch) return;
+  const Instant now = clock_.Now();
+  const auto due = database_.runs().ListDue(shards_, now + kScanInterval, due_after_, kAdmitBatch);
   if (!due) {
     logger_.Warning("due runs cannot be listed", {{"error", due.error().message}});
-    next_scan_ = mono + std::chrono::seconds(1);
-    due_in_store_ = false;
+    admit_at_ = mono + kScanAgain;
     return;
   }
-  bool full = false;
   for (const auto& run : *due) {
     if (!HasRoom(run.rows)) {
-      full = true;
-      break;
+      memory_full_ = true;  // until a run leaves it
+      return;
     }
-    due_after_ = run;
-    if (slots_.contains(run.run)) continue;
+    if (slots_.contains(run.run)) {
+      due_after_ = run;
+      continue;
+    }
+    if (run.state != model::RunState::kPending && run.wake_at > now) {
+      timers_.push(Timer{.due = mono + (run.wake_at - now),
+                         .kind = Timer::Kind::kWake,
+                         .when = run.wake_at,
+                         .tenant = run.tenant,
+                         .ref = {run.run, TaskNo(0), Epoch(0)}});
+      due_after_ = run;
+      continue;
+    }
     // A run that is paused before its start, or that only recovers, is loaded all the same: its
     // commands, timers and live attempts are to be followed.
     model::Event event = model::ContinueRun{};
     if (run.state == model::RunState::kPending) {
-      if (!start_tasks_) continue;
+      if (!start_tasks_) {
+        due_after_ = run;
+        continue;
+      }
       event = model::StartRun{};
     }
-    const auto loaded = Load(run.tenant, run.run);
-    if (!loaded || std::exchange((*loaded)->continuing, true)) continue;
-    backlog_.push_back(EventOf(**loaded, std::move(event)));
+    const auto loaded = Load(run.tenant, run.run, now);
+    if (!loaded && loaded.error().code == Code::kUnavailable) {
+      admit_at_ = mono + kScanAgain;  // from this one on
+      return;
+    }
+    due_after_ = run;
+    if (loaded) Continue(**loaded, std::move(event));
   }
-  if (!full && due->size() < kAdmitBatch) {
+  if (due->size() < kAdmitBatch) {
     due_in_store_ = std::exchange(due_again_, false);
     due_after_.reset();
   }
@@ -190,8 +226,9 @@ void Engine::Enqueue(Work work) {
 Duration Engine::NextDue() const {
   if (!cancels_.empty() || !backlog_.empty() || !isolated_.empty() || !to_inspect_.empty())
     return Duration(0);
-  if (due_in_store_ && HasRoom(1)) return Duration(0);
   Duration next = std::min({next_inbox_, lease_due_, next_scan_});
+  if (due_in_store_ && !memory_full_) next = std::min(next, admit_at_);
+  if (!later_.empty()) next = std::min(next, later_at_);
   if (!timers_.empty()) next = std::min(next, timers_.top().due);
   if (!started_.empty()) next = std::min(next, started_.front().at + options_.started_delay);
   return next;

@@ -23,7 +23,10 @@ void Engine::Perform(const store::Round& round, std::vector<Work>& works) {
   lease_due_ = clock_.Monotonic() + options_.lease_ttl / 3;
   ++stats_.rounds;
   stats_.rows += round_rows_;
+  PerformEffects(works);
+}
 
+void Engine::PerformEffects(std::vector<Work>& works) {
   std::vector<executor::Attempt> settled, offers;
   for (const RunNo run : visited_)
     if (const auto slot = slots_.find(run); slot != slots_.end() && slot->second->touched)
@@ -41,6 +44,9 @@ void Engine::PerformSlot(Slot& slot, std::vector<executor::Attempt>& settled,
   model::MarkCommitted(slot.run, changes);
   slot.touched = false;
   slot.insert_input.reset();
+  // Whoever says again what is known by now may stop saying it.
+  for (const auto& late : std::exchange(slot.superseded, {}))
+    settled.push_back(MakeAttempt(slot, late.task, late.epoch));
   for (const auto& record : changes.attempts) {
     settled.push_back(MakeAttempt(slot, record.task, record.epoch));
     soft_failures_.erase({slot.run.header.run_no, record.task, record.epoch});
@@ -50,12 +56,9 @@ void Engine::PerformSlot(Slot& slot, std::vector<executor::Attempt>& settled,
         model::IsLive(slot.run.tasks[offer.task.value].state))
       offers.push_back(MakeAttempt(slot, offer.task, offer.epoch));
   for (const auto& cancel : changes.cancels) CancelAttempt(slot, cancel.task, cancel.epoch);
-  for (const auto& timer : changes.timers) PushTimer(slot, timer);
-  if (!changes.attempts.empty())
-    for (const TaskNo task : std::exchange(slot.held, {})) PushReady(slot, task);
-  if (changes.more && !std::exchange(slot.continuing, true))
-    backlog_.push_back(
-        Work{.run = slot.run.header.run_no, .what = model::Event(model::ContinueRun{})});
+  for (const auto& timer : changes.timers) PushTimer(slot, timer, clock_.Now());
+  if (!changes.attempts.empty()) ReleaseHeld(slot);
+  if (changes.more) Continue(slot, model::ContinueRun{});
   if (changes.finished) ++stats_.runs_finished;
   if (observer_) {
     slot.changes = std::move(changes);
@@ -101,6 +104,10 @@ void Engine::Offer(const executor::Attempt& attempt) {
     soft_failures_.erase(ref);
     return;
   }
+  if (task.cancel_sent) {  // an executor may have it nevertheless: ask
+    to_inspect_.push_back(attempt);
+    return;
+  }
   const std::size_t lane = dispatcher_.LaneOf(attempt.task());
   const executor::OfferResult result = dispatcher_.Dispatch(attempt);
   switch (result.disposition) {
@@ -142,30 +149,31 @@ void Engine::Offer(const executor::Attempt& attempt) {
 }
 
 void Engine::OfferAgain(std::size_t lane) {
+  if (!start_tasks_) return HandBack();
   std::deque<LiveRef> waiting = std::exchange(lanes_[lane].deferred, {});
-  if (!start_tasks_) {  // no executor will take them: hand them back
-    for (const LiveRef& ref : waiting) {
-      soft_failures_.erase(ref);
-      EndUnstarted(ref, model::Verdict::kInterrupted);
-    }
-    return;
-  }
   while (!waiting.empty() && dispatcher_.GetCapacity(lane).free() > 0) {
     const LiveRef ref = waiting.front();
     waiting.pop_front();
-    if (const auto slot = slots_.find(ref.run); slot != slots_.end())
+    const auto slot = slots_.find(ref.run);
+    if (slot != slots_.end() && soft_failures_.contains(ref))
       Offer(MakeAttempt(*slot->second, ref.task, ref.epoch));
   }
   for (const LiveRef& ref : waiting) lanes_[lane].deferred.push_back(ref);
 }
 
+void Engine::HandBack() {
+  for (const auto& [ref, failures] : std::exchange(soft_failures_, {}))
+    if (const auto slot = slots_.find(ref.run); slot != slots_.end())
+      to_inspect_.push_back(MakeAttempt(*slot->second, ref.task, ref.epoch));
+  for (Lane& lane : lanes_) lane.deferred.clear();
+}
+
 void Engine::CancelAttempt(Slot& slot, TaskNo task, Epoch epoch) {
-  const LiveRef ref{slot.run.header.run_no, task, epoch};
   const executor::Attempt attempt = MakeAttempt(slot, task, epoch);
-  if (soft_failures_.erase(ref) == 0) return dispatcher_.Cancel(attempt);
-  // No executor has it: the owner ends an unstarted epoch itself (I5).
-  std::erase(lanes_[dispatcher_.LaneOf(attempt.task())].deferred, ref);
-  EndUnstarted(ref, model::Verdict::kCancelled);
+  dispatcher_.Cancel(attempt);
+  // No executor said that it has it; but the answer of one that does may have been lost.
+  if (soft_failures_.erase({slot.run.header.run_no, task, epoch}) > 0)
+    to_inspect_.push_back(attempt);
 }
 
 void Engine::EndUnstarted(const LiveRef& ref, model::Verdict verdict) {
@@ -192,6 +200,9 @@ void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspect
   const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
   const auto slot = slots_.find(ref.run);
   if (slot == slots_.end()) return;
+  if (!std::holds_alternative<executor::Absent>(answer) &&
+      !std::holds_alternative<executor::Unknown>(answer))
+    soft_failures_.erase(ref);
   if (std::holds_alternative<executor::Absent>(answer)) {
     const bool cancelled = slot->second->run.tasks[ref.task.value].cancel_sent;
     if (start_tasks_ && !cancelled) return Offer(attempt);  // the same epoch again (I4)

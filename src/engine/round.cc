@@ -22,36 +22,60 @@ std::string StartKey(const control::StartRequest& request) {
   return request.tenant.value + "\n" + request.name.ToString() + "\n" + request.start_key;
 }
 
+/// An answer to whoever asked; any other error of a step is a fault in the run's state.
+bool IsRefusal(Code code) {
+  return code == Code::kConflict || code == Code::kNotFound || code == Code::kInvalidArgument;
+}
+
+bool HasEffects(const model::Changes& changes) {
+  return !changes.offers.empty() || !changes.cancels.empty() || !changes.timers.empty() ||
+         changes.more;
+}
+
 }  // namespace
 
-void Engine::RunRound(std::vector<Work> works, bool grant) {
+void Engine::RunRound(std::vector<Work> again, bool grant) {
   round_rows_ = 0;
   round_bytes_ = 0;
   round_start_keys_.clear();
-  for (Work& work : works) Apply(work);
-  if (works.empty())
+  faulted_.reset();
+  std::vector<Work> works;
+  const auto apply = [&](Work work) {
+    const bool done = Apply(work);
+    (done ? works : later_).push_back(std::move(work));
+    if (!done) later_at_ = clock_.Monotonic() + kFirstRetry;
+    return !faulted_;
+  };
+  if (again.empty()) {
     for (auto* queue : {&cancels_, &backlog_})
-      for (std::size_t n = queue->size(); n > 0; --n) {
+      for (std::size_t n = queue->size(); n > 0 && !faulted_; --n) {
         if (round_rows_ >= options_.max_round_rows || round_bytes_ >= options_.max_round_bytes)
           break;
-        works.push_back(std::move(queue->front()));
+        Work next = std::move(queue->front());
         queue->pop_front();
-        Apply(works.back());
+        apply(std::move(next));
       }
-  if (grant && start_tasks_) GrantCredit(works);
-  store::Round round = BuildRound(works);
-  if (round.runs.empty() && round.deleted_runs.empty() && round.consumed.empty()) {
-    Answer(works);
-    return EvictVisited();
   }
+  for (Work& work : again) {
+    if (faulted_)
+      works.push_back(std::move(work));
+    else
+      apply(std::move(work));
+  }
+  if (grant && start_tasks_ && !faulted_) GrantCredit(works);
+  if (faulted_) return SetAside(std::move(works));
+  store::Round round = BuildRound(works);
+  if (round.runs.empty() && round.deleted_runs.empty() && round.consumed.empty())
+    return PerformEffects(works);
   pending_.emplace(Pending{.round = std::move(round), .works = std::move(works)});
   TryCommit();
 }
 
 bool Engine::TryCommit() {
   Status committed = database_.runs().Commit(pending_->round);
-  if (!committed && committed.error().code == Code::kUnavailable) {
-    // It may have happened: the guard row knows.
+  if (!committed && (committed.error().code == Code::kUnavailable ||
+                     (committed.error().code == Code::kLeaseLost && pending_->failures > 0))) {
+    // It may have happened, now or when it was sent before: the guard row knows.
     const store::Guard& mine = pending_->round.guards.front();
     if (const auto stored = database_.runs().ReadGuard(mine.shard)) {
       if (stored->term != mine.term)
@@ -89,6 +113,16 @@ bool Engine::TryCommit() {
   return true;
 }
 
+void Engine::SetAside(std::vector<Work> works) {
+  const auto [run, error] = *std::exchange(faulted_, std::nullopt);
+  Rollback();
+  std::vector<Work> its, others;
+  for (Work& work : works) (work.run == run ? its : others).push_back(std::move(work));
+  if (!others.empty()) isolated_.push_front(std::move(others));
+  const TenantId tenant = its.front().tenant;
+  Park(tenant, run, error.message, std::move(its));
+}
+
 void Engine::Lose(const Error& error) {
   lost_ = true;
   logger_.Error("this engine no longer owns its runs; it stops", {{"error", error.message}});
@@ -101,8 +135,10 @@ void Engine::Split(std::vector<Work> works, const Error& error) {
     return std::pair(works[i].run, works[i].run == RunNo(0) ? i : 0);
   };
   for (std::size_t i = 0; i < works.size(); ++i) runs.insert(key(i));
+  if (works.empty())
+    return logger_.Error("stuck run cannot be marked; it is held in memory only",
+                         {{"error", error.message}});
   if (runs.size() <= 1) {
-    if (works.empty()) return;
     if (const RunNo run = works.front().run; run != RunNo(0)) {
       const TenantId tenant = works.front().tenant;
       return Park(tenant, run, error.message, std::move(works));
@@ -147,45 +183,41 @@ void Engine::Park(const TenantId& tenant, RunNo run, const std::string& why,
   write.header.stuck_reason = why.empty() ? "unknown" : why.substr(0, 4'096);
   write.header.stuck_since = clock_.Now();
   write.events.push_back({clock_.Now(), "stuck", "engine", why});
-  store::Guard& guard = guards_[static_cast<std::size_t>(write.header.shard.value)];
+  const store::Guard& guard = guards_[static_cast<std::size_t>(write.header.shard.value)];
   store::Round round{.guards = {{guard.shard, guard.term, RoundNo(guard.round.value + 1)}},
                      .lease_ttl = options_.lease_ttl,
                      .now = clock_.Now()};
   round.runs.push_back(std::move(write));
-  if (const auto committed = database_.runs().Commit(round)) {
-    ++guard.round.value;
-    ++stats_.rounds;
-  } else if (committed.error().code == Code::kLeaseLost) {
-    Lose(committed.error());
-  } else {
-    logger_.Error("stuck run cannot be marked; it is held in memory only",
-                  {{"run", std::to_string(run.value)}, {"error", committed.error().message}});
-    if (const auto stored = database_.runs().ReadGuard(guard.shard)) guard.round = stored->round;
-  }
+  pending_.emplace(Pending{.round = std::move(round), .works = {}});
+  TryCommit();
 }
 
-void Engine::Apply(Work& work) {
+bool Engine::Apply(Work& work) {
   if (auto* event = std::get_if<model::Event>(&work.what)) return ApplyEvent(work, *event);
   if (auto* start = std::get_if<StartWork>(&work.what)) return ApplyStart(work, *start);
-  ApplyCommand(work, std::get<CommandWork>(work.what));
+  return ApplyCommand(work, std::get<CommandWork>(work.what));
 }
 
-void Engine::ApplyEvent(Work& work, const model::Event& event) {
-  const auto slot = Load(work.tenant, work.run);
+bool Engine::ApplyEvent(Work& work, const model::Event& event) {
+  const auto slot = Load(work.tenant, work.run, clock_.Now());
   if (!slot) {
+    if (slot.error().code == Code::kUnavailable) return false;
     if (stuck_works_.contains(work.run))
       stuck_works_[work.run].push_back({.tenant = work.tenant, .run = work.run, .what = event});
-    else if (slot.error().code == Code::kUnavailable)
-      backlog_.push_back({.tenant = work.tenant, .run = work.run, .what = event});
-    return;
+    return true;
   }
+  if ((*slot)->deleted) return true;
   Visit(**slot);
   if (std::holds_alternative<model::ContinueRun>(event) ||
-      std::holds_alternative<model::StartRun>(event))
+      std::holds_alternative<model::StartRun>(event)) {
     (*slot)->continuing = false;
+    for (const auto& due : std::exchange((*slot)->due, {}))
+      static_cast<void>(StepSlot(**slot, due));
+  }
   if (const auto stepped = StepSlot(**slot, event); !stepped)
     logger_.Warning("event refused",
                     {{"run", std::to_string(work.run.value)}, {"error", stepped.error().message}});
+  return true;
 }
 
 Status Engine::StepSlot(Slot& slot, const model::Event& event) {
@@ -204,31 +236,41 @@ Status Engine::StepSlot(Slot& slot, const model::Event& event) {
     round_bytes_ += slot.changes.outputs[i].second.size();
   for (const TaskNo task : slot.changes.ready) PushReady(slot, task);
   slot.changes.ready.clear();
-  if (std::exchange(slot.changes.superseded, false)) ++stats_.superseded;
+  if (std::exchange(slot.changes.superseded, false)) {
+    ++stats_.superseded;
+    if (const auto* ended = std::get_if<model::AttemptEnded>(&event))
+      slot.superseded.push_back({ended->task, ended->epoch});
+  }
   const std::size_t added = slot.changes.rows() - rows;
   round_rows_ += added;
   round_bytes_ += added * kRowBytes;
-  if (slot.changes.rows() > 0) slot.touched = true;
+  if (added > 0 || HasEffects(slot.changes) || !slot.superseded.empty()) slot.touched = true;
+  if (!status && !IsRefusal(status.error().code))
+    faulted_.emplace(slot.run.header.run_no, status.error());
   return status;
 }
 
-void Engine::ApplyStart(Work& work, StartWork& start) {
+bool Engine::ApplyStart(Work& work, StartWork& start) {
   control::StartRequest& request = start.request;
-  if (!start.result) return;  // refused before: undecodable, or it cannot be stored
-  const auto refuse = [&](const Error& error) { start.result = error; };
+  if (!start.result) return true;  // refused before: undecodable, or it cannot be stored
+  const auto refuse = [&](const Error& error) {
+    if (error.code == Code::kUnavailable) return false;
+    start.result = error;
+    return true;
+  };
   if (!request.start_key.empty()) {
     if (const auto known = round_start_keys_.find(StartKey(request));
         known != round_start_keys_.end()) {
       start.result = known->second;
       start.result->existed = true;
-      return;
+      return true;
     }
     const auto known =
         database_.runs().FindStartKey(request.tenant, request.name, request.start_key);
     if (!known) return refuse(known.error());
     if (*known) {
       start.result = control::Started{(*known)->run_no, (*known)->run_id, true};
-      return;
+      return true;
     }
   }
   const auto workflow = LoadWorkflow(request.tenant, request.version);
@@ -267,28 +309,37 @@ void Engine::ApplyStart(Work& work, StartWork& start) {
   round_rows_ += 2;
   round_bytes_ += request.input.size() + 2 * kRowBytes;
   ++stats_.runs_started;
-  if (!admit) return;
+  if (!admit) return true;
   if (const auto stepped = StepSlot(slot, model::StartRun{}); !stepped)
     logger_.Error("a new run did not start", {{"error", stepped.error().message}});
+  return true;
 }
 
-void Engine::ApplyCommand(Work& work, CommandWork& command) {
-  using control::CommandKind;
-  if (!command.result) return;  // undecodable
-  const control::Command& asked = command.command;
-  if (asked.kind == CommandKind::kUnstick) return Unstick(work, command);
-  const auto loaded = Load(work.tenant, work.run);
+bool Engine::ApplyCommand(Work& work, CommandWork& command) {
+  if (!command.result) return true;  // undecodable
+  if (command.command.kind == control::CommandKind::kUnstick) return Unstick(work, command);
+  const auto loaded = Load(work.tenant, work.run, clock_.Now());
   if (!loaded) {
+    if (loaded.error().code == Code::kUnavailable) return false;
     command.result = Error(loaded.error());
-    return;
+    return true;
   }
   Slot& slot = **loaded;
   Visit(slot);
+  // The store deletes only what it knows as ended.
+  if (command.command.kind == control::CommandKind::kDelete && slot.changes.rows() > 0)
+    return false;
+  if (slot.deleted || slot.run.header.tenant != work.tenant)
+    command.result = Error{Code::kNotFound, fmt::format("there is no run {}", work.run.value)};
+  else
+    ApplyToSlot(slot, command);
+  return true;
+}
+
+void Engine::ApplyToSlot(Slot& slot, CommandWork& command) {
+  using control::CommandKind;
+  const control::Command& asked = command.command;
   const model::RunHeader& header = slot.run.header;
-  if (header.tenant != asked.tenant) {
-    command.result = Error{Code::kNotFound, fmt::format("there is no run {}", asked.run.value)};
-    return;
-  }
   std::optional<TaskNo> task;
   if (!asked.task.empty()) {
     task = slot.run.workflow->Find(asked.task);
@@ -330,30 +381,35 @@ void Engine::ApplyCommand(Work& work, CommandWork& command) {
   }
 }
 
-void Engine::Unstick(Work& work, CommandWork& command) {
+bool Engine::Unstick(Work& work, CommandWork& command) {
+  const bool held = stuck_works_.contains(work.run) || unloadable_.contains(work.run);
   auto image = database_.runs().LoadRun(work.tenant, work.run);
-  if (!image || image->header.tenant != command.command.tenant) {
-    command.result = Error{Code::kNotFound, fmt::format("there is no run {}", work.run.value)};
-    return;
+  if (!image) {
+    if (image.error().code == Code::kUnavailable) return false;
+    command.result = Error(image.error());
+    return true;
   }
-  if (image->header.stuck_reason.empty()) {
+  if (slots_.contains(work.run) || (!held && image->header.stuck_reason.empty())) {
     command.result = Error{Code::kConflict, "the run is not stuck"};
-    return;
+    return true;
   }
   image->header.stuck_reason.clear();
   image->header.stuck_since = Instant{};
-  auto built = Build(std::move(*image));
+  unloadable_.erase(work.run);
+  auto built = Build(std::move(*image), clock_.Now());
   if (!built) {
+    if (built.error().code == Code::kUnavailable) return false;
     command.result = Error(built.error());
-    return;
+    return true;
   }
   Slot& slot = **built;
   slot.changes.header = true;
   slot.changes.events.push_back({clock_.Now(), "unstuck", command.command.actor, ""});
   slot.touched = true;
   round_rows_ += 2;
-  if (auto held = stuck_works_.extract(work.run))
-    for (auto& waiting : held.mapped()) backlog_.push_back(std::move(waiting));
+  if (auto waiting = stuck_works_.extract(work.run))
+    for (auto& event : waiting.mapped()) backlog_.push_back(std::move(event));
+  return true;
 }
 
 void Engine::GrantCredit(std::vector<Work>& works) {
@@ -370,7 +426,7 @@ void Engine::GrantCredit(std::vector<Work>& works) {
       if (slot.run.tasks[next.task.value].state != model::TaskState::kReady) continue;
       const int limit = slot.run.workflow->definition().max_parallel;
       if (limit > 0 && slot.run.live >= static_cast<std::uint32_t>(limit)) {
-        slot.held.push_back(next.task);
+        slot.held.push(next);
         continue;
       }
       Visit(slot);
@@ -390,7 +446,7 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
     const auto found = slots_.find(run);
     if (found == slots_.end()) continue;
     Slot& slot = *found->second;
-    if (!slot.touched && !slot.deleted) continue;
+    if (slot.changes.rows() == 0 && !slot.deleted) continue;
     shards.insert(slot.run.header.shard);
     if (slot.deleted) {
       round.deleted_runs.push_back({slot.run.header.tenant, run});

@@ -35,7 +35,7 @@ Engine::Slot& Engine::Insert(model::Run run) {
   return *slot;
 }
 
-Result<Engine::Slot*> Engine::Load(const TenantId& tenant, RunNo run) {
+Result<Engine::Slot*> Engine::Load(const TenantId& tenant, RunNo run, Instant now) {
   if (const auto found = slots_.find(run); found != slots_.end()) return found->second.get();
   if (stuck_works_.contains(run))
     return Error{Code::kConflict, "the run is parked as stuck; see 'headworks runs unstick'"};
@@ -46,15 +46,15 @@ Result<Engine::Slot*> Engine::Load(const TenantId& tenant, RunNo run) {
     stuck_works_.try_emplace(run);
     return Error{Code::kConflict, "the run is parked as stuck; see 'headworks runs unstick'"};
   }
-  return Build(std::move(image));
+  return Build(std::move(image), now);
 }
 
-Result<Engine::Slot*> Engine::Build(store::RunImage image) {
+Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
   const RunNo run = image.header.run_no;
   auto workflow = LoadWorkflow(image.header.tenant, image.header.version);
   model::Changes effects;
   Result<model::Run> built = workflow ? model::Rebuild(std::move(image.header), *workflow,
-                                                       image.tasks, clock_.Now(), effects)
+                                                       image.tasks, now, effects)
                                       : Result<model::Run>(Error(workflow.error()));
   if (!built) {
     if (built.error().code != Code::kUnavailable) {
@@ -67,7 +67,12 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image) {
   Slot& slot = Insert(std::move(*built));
   Visit(slot);
   for (const TaskNo task : effects.ready) PushReady(slot, task);
-  for (const auto& timer : effects.timers) PushTimer(slot, timer);
+  for (const auto& timer : effects.timers) {
+    if (timer.when <= now)
+      slot.due.push_back({.when = timer.when, .task = timer.task});
+    else
+      PushTimer(slot, timer, now);
+  }
   std::unordered_map<TaskNo, const std::string*> holders;
   for (std::size_t i = 0; i < image.tasks.size(); ++i)
     holders.emplace(image.tasks[i].task, &image.holders[i]);
@@ -77,11 +82,22 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image) {
     const auto holder = holders.find(offer.task);
     if (holder == holders.end() || *holder->second != options_.owner)
       to_inspect_.push_back(MakeAttempt(slot, offer.task, offer.epoch));
+    else if (const LiveRef ref{run, offer.task, offer.epoch}; soft_failures_.contains(ref))
+      lanes_[dispatcher_.LaneOf(slot.run.workflow->task(offer.task))].deferred.push_back(ref);
   }
-  for (const auto& cancel : effects.cancels) CancelAttempt(slot, cancel.task, cancel.epoch);
-  if (effects.more && !std::exchange(slot.continuing, true))
-    backlog_.push_back(EventOf(slot, model::ContinueRun{}));
+  for (const auto& cancel : effects.cancels) {
+    CancelAttempt(slot, cancel.task, cancel.epoch);
+    if (!slot.run.tasks[cancel.task.value].zombie) continue;
+    // Whoever had it may be gone without a word, and then it is over.
+    ++lanes_[dispatcher_.LaneOf(slot.run.workflow->task(cancel.task))].live;
+    to_inspect_.push_back(MakeAttempt(slot, cancel.task, cancel.epoch));
+  }
+  if (effects.more || !slot.due.empty()) Continue(slot, model::ContinueRun{});
   return &slot;
+}
+
+void Engine::Continue(Slot& slot, model::Event event) {
+  if (!std::exchange(slot.continuing, true)) backlog_.push_back(EventOf(slot, std::move(event)));
 }
 
 void Engine::Visit(Slot& slot) {
@@ -95,9 +111,18 @@ void Engine::PushReady(Slot& slot, TaskNo task) {
       slot.run.header.priority + spec.priority, ready_order_++, slot.run.header.run_no, task});
 }
 
-void Engine::PushTimer(const Slot& slot, const model::Changes::Timer& timer) {
+void Engine::ReleaseHeld(Slot& slot) {
+  const auto limit = static_cast<std::uint32_t>(slot.run.workflow->definition().max_parallel);
+  for (std::uint32_t live = slot.run.live; live < limit && !slot.held.empty(); ++live) {
+    const ReadyTask& next = slot.held.top();
+    lanes_[dispatcher_.LaneOf(slot.run.workflow->task(next.task))].ready.push(next);
+    slot.held.pop();
+  }
+}
+
+void Engine::PushTimer(const Slot& slot, const model::Changes::Timer& timer, Instant now) {
   if (timer.when == kNever) return;
-  const Duration delay = std::max(timer.when - clock_.Now(), Duration(0));
+  const Duration delay = std::max(timer.when - now, Duration(0));
   timers_.push(Timer{.due = clock_.Monotonic() + delay,
                      .kind = timer.task ? Timer::Kind::kTask : Timer::Kind::kRun,
                      .when = timer.when,
@@ -113,6 +138,7 @@ void Engine::Evict(RunNo run) {
       if (model::IsLive(slot.run.tasks[t].state) || slot.run.tasks[t].zombie)
         --lanes_[dispatcher_.LaneOf(slot.run.workflow->task(TaskNo(t)))].live;
   task_states_ -= static_cast<std::uint32_t>(slot.run.tasks.size());
+  memory_full_ = false;
   slots_.erase(found);
 }
 
@@ -126,7 +152,7 @@ void Engine::EvictVisited() {
     const bool pending = header.state == model::RunState::kPending;
     if (!slot.deleted && (slot.continuing || !model::IsEvictable(slot.run))) continue;
     // A pending run that is to be started right away stays.
-    if (pending) due_again_ = due_in_store_, due_in_store_ = true;
+    if (pending && !slot.deleted) due_again_ = std::exchange(due_in_store_, true);
     if (!slot.deleted && !model::IsTerminal(header.state) && !pending && header.wake_at != kNever &&
         header.wake_at - clock_.Now() < std::chrono::hours(1))
       timers_.push(

@@ -13,6 +13,7 @@ std::string EnginePeer::Leftovers(const Engine& engine) {
   add("task states", engine.task_states_);
   add("cancels", engine.cancels_.size());
   add("works", engine.backlog_.size());
+  add("works for later", engine.later_.size());
   add("unacknowledged offers", engine.soft_failures_.size());
   add("attempts to inspect", engine.to_inspect_.size());
   add("stuck runs", engine.stuck_works_.size());

@@ -334,7 +334,10 @@ void Oracle::CheckOutcome(const RunPicture& run) {
 void Oracle::CheckTriggerRules(const RunPicture& run) {
   for (const auto& task : run.tasks) {
     const TaskNo no = task.row.task;
-    if (task.row.reason == Reason::kMarked || task.row.reason == Reason::kNotCancelled) continue;
+    // Marked, or stopped: alone, or by the cancel of an earlier generation.
+    if (task.row.reason == Reason::kMarked || task.row.reason == Reason::kNotCancelled ||
+        task.row.state == TaskState::kCancelled)
+      continue;
     Ends ends{.n = static_cast<std::uint32_t>(run.workflow->upstreams(no).size())};
     bool upstream_marked = false;
     for (const TaskNo up : run.workflow->upstreams(no)) {

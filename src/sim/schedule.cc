@@ -511,6 +511,7 @@ bool World::AllEnded() {
   for (const RunNo no : oracle_->RunNos()) {
     const auto image = database_->runs().LoadRun(TenantId("public"), no);
     if (!image || !model::IsTerminal(image->header.state)) return false;
+    if (std::ranges::any_of(image->tasks, &model::StoredTask::zombie)) return false;
   }
   if (!process_ || !engine::EnginePeer::Leftovers(*process_->engine).empty()) return false;
   std::vector<Shard> shards;
@@ -544,12 +545,13 @@ void World::Finale() {
     // Whatever nobody will touch by itself is touched now.
     for (const RunNo no : oracle_->RunNos()) {
       const auto image = database_->runs().LoadRun(TenantId("public"), no);
-      if (!image || model::IsTerminal(image->header.state) || idle < minutes(1)) continue;
+      if (!image || idle < minutes(1)) continue;
       control::Command command{.tenant = TenantId("public"), .run = no};
       command.actor = fmt::format("person-{}", commands_.size() + 1);
       if (!image->header.stuck_reason.empty())
         command.kind = control::CommandKind::kUnstick;
-      else if (image->header.paused_at != Instant{})
+      else if (image->header.paused_at != Instant{} ||
+               std::ranges::any_of(image->tasks, &model::StoredTask::zombie))
         command.kind = control::CommandKind::kResume;
       else
         continue;

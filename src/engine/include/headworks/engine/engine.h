@@ -144,17 +144,6 @@ class Engine final : public executor::AttemptSink {
     std::int64_t inbox_id = 0;  // 0 = not from the inbox
     std::string dedupe_key;
   };
-  /// A run in memory.
-  struct Slot {
-    model::Run run;
-    model::Changes changes;  // of the round under way
-    std::optional<std::string> insert_input;
-    std::vector<TaskNo> held;  // ready, but `max_parallel` attempts are live
-    bool touched = false;      // has changes in the round under way
-    bool visited = false;      // loaded or looked at in the round under way
-    bool continuing = false;   // ContinueRun is in the backlog
-    bool deleted = false;
-  };
   struct ReadyTask {
     int priority;
     std::uint64_t order;  // smaller = earlier
@@ -163,6 +152,19 @@ class Engine final : public executor::AttemptSink {
     bool operator<(const ReadyTask& other) const {
       return priority != other.priority ? priority < other.priority : order > other.order;
     }
+  };
+  /// A run in memory.
+  struct Slot {
+    model::Run run;
+    model::Changes changes;  // of the round under way
+    std::optional<std::string> insert_input;
+    std::vector<model::Changes::Offer> superseded;  // verdicts that came too late
+    std::priority_queue<ReadyTask> held;            // ready, but `max_parallel` attempts are live
+    std::vector<model::TimerDue> due;  // timers that were due when the run was loaded
+    bool touched = false;              // has changes in the round under way
+    bool visited = false;              // loaded or looked at in the round under way
+    bool continuing = false;           // ContinueRun or StartRun is in the backlog
+    bool deleted = false;
   };
   struct LiveRef {
     RunNo run;
@@ -204,6 +206,7 @@ class Engine final : public executor::AttemptSink {
   void Gather();
   void GatherInbox();
   void GatherTimers();
+  void WakeRun(const Timer& timer);
   void GatherStarted();
   Work DecodeInbox(const store::InboxRow& row);
   /// An event of a run in memory.
@@ -216,29 +219,35 @@ class Engine final : public executor::AttemptSink {
   void Publish();
 
   // round.cc
-  /// Does `works` again, or (empty) what is waiting, as far as the bounds allow.
-  void RunRound(std::vector<Work> works, bool grant);
+  /// Does `again` once more, or (empty) what is waiting, as far as the bounds allow.
+  void RunRound(std::vector<Work> again, bool grant);
   bool TryCommit();
   void Split(std::vector<Work> works, const Error& error);
-  void Apply(Work& work);
-  void ApplyEvent(Work& work, const model::Event& event);
-  void ApplyStart(Work& work, StartWork& start);
-  void ApplyCommand(Work& work, CommandWork& command);
+  /// False: the store did not answer a question, so it is to be done later.
+  bool Apply(Work& work);
+  bool ApplyEvent(Work& work, const model::Event& event);
+  bool ApplyStart(Work& work, StartWork& start);
+  bool ApplyCommand(Work& work, CommandWork& command);
+  void ApplyToSlot(Slot& slot, CommandWork& command);
+  bool Unstick(Work& work, CommandWork& command);
   Status StepSlot(Slot& slot, const model::Event& event);
   void GrantCredit(std::vector<Work>& works);
   store::Round BuildRound(const std::vector<Work>& works);
   void Rollback();
   void Park(const TenantId& tenant, RunNo run, const std::string& why, std::vector<Work> works);
-  void Unstick(Work& work, CommandWork& command);
+  void SetAside(std::vector<Work> works);
   void Answer(std::vector<Work>& works);
   void Lose(const Error& error);
 
   // perform.cc
   void Perform(const store::Round& round, std::vector<Work>& works);
+  void PerformEffects(std::vector<Work>& works);
   void PerformSlot(Slot& slot, std::vector<executor::Attempt>& settled,
                    std::vector<executor::Attempt>& offers);
   void Offer(const executor::Attempt& attempt);
   void OfferAgain(std::size_t lane);
+  /// No executor takes more: what none has is ended by the owner, once that is certain.
+  void HandBack();
   void InspectRecovered();
   void ApplyInspection(const executor::Attempt& attempt, executor::Inspection answer);
   /// The owner ends an epoch that no executor has (I5).
@@ -251,14 +260,16 @@ class Engine final : public executor::AttemptSink {
 
   // slots.cc
   /// The run in memory, loaded if need be; kConflict if it is parked as stuck.
-  Result<Slot*> Load(const TenantId& tenant, RunNo run);
-  Result<Slot*> Build(store::RunImage image);
+  Result<Slot*> Load(const TenantId& tenant, RunNo run, Instant now);
+  Result<Slot*> Build(store::RunImage image, Instant now);
+  void Continue(Slot& slot, model::Event event);
   Slot& Insert(model::Run run);
   Result<std::shared_ptr<const model::Workflow>> LoadWorkflow(const TenantId& tenant,
                                                               const std::string& version);
   void Visit(Slot& slot);
   void PushReady(Slot& slot, TaskNo task);
-  void PushTimer(const Slot& slot, const model::Changes::Timer& timer);
+  void ReleaseHeld(Slot& slot);
+  void PushTimer(const Slot& slot, const model::Changes::Timer& timer, Instant now);
   Result<RunNo> NextRunNo();
   std::string Holder() const { return options_.owner; }
 
@@ -289,8 +300,11 @@ class Engine final : public executor::AttemptSink {
   std::unordered_map<std::string, std::shared_ptr<const model::Workflow>> workflows_;
   std::deque<Work> cancels_;  // applied before the backlog
   std::deque<Work> backlog_;
+  std::vector<Work> later_;  // the store did not answer
+  Duration later_at_{0};
   std::deque<std::vector<Work>> isolated_;  // halves of a round that failed for good
   std::optional<Pending> pending_;
+  std::optional<std::pair<RunNo, Error>> faulted_;  // its Step failed in the round under way
   std::vector<RunNo> visited_;  // in order of first visit
   std::size_t round_rows_ = 0;
   std::size_t round_bytes_ = 0;
@@ -313,6 +327,8 @@ class Engine final : public executor::AttemptSink {
   // Admission: runs in the store that are not in memory.
   bool due_in_store_ = false;
   bool due_again_ = false;  // something was added behind the scan
+  bool memory_full_ = false;
+  Duration admit_at_{0};
   Duration next_scan_{0};
   std::optional<store::RunStore::DueRun> due_after_;
   EngineStats stats_;
