@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <malloc.h>
 #include <sqlite3.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
@@ -17,10 +18,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "headworks/store_sqlite/sqlite_store.h"
 
@@ -44,17 +43,40 @@ std::string RunIdText(std::int64_t run) {
   return fmt::format("0191a0b1-{:04x}-7{:03x}-8000-{:012x}", run >> 12, run & 0xfff, run);
 }
 
-/// Runs `round(first, count)` for about `seconds`; returns runs per second.
-double Measure(int batch, double seconds, const std::function<void(std::int64_t, int)>& round) {
-  const auto start = SteadyClock::now();
-  std::int64_t run = 1;
-  std::chrono::duration<double> elapsed{};
-  do {
-    round(run, batch);
-    run += batch;
-    elapsed = SteadyClock::now() - start;
-  } while (elapsed.count() < seconds);
-  return static_cast<double>(run - 1) / elapsed.count();
+/// Time spent in commits, without what prepares them.
+struct Spent {
+  double wall = 0;
+  double cpu = 0;  // of all threads, so checkpoints count
+  std::int64_t runs = 0;
+
+  template <typename Work>
+  void Time(Work work) {
+    const auto wall_start = SteadyClock::now();
+    const double cpu_start = CpuSeconds();
+    work();
+    cpu += CpuSeconds() - cpu_start;
+    wall += std::chrono::duration<double>(SteadyClock::now() - wall_start).count();
+  }
+  double rows_per_second() const { return static_cast<double>(runs * kRowsPerRun) / wall; }
+  double micros_per_row() const { return cpu / static_cast<double>(runs * kRowsPerRun) * 1e6; }
+
+ private:
+  static double CpuSeconds() {
+    timespec now{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+  }
+};
+
+/// Makes rounds of `batch` runs for `seconds` of commits.
+template <typename Rounds>
+Spent Measure(Rounds&& rounds, int batch, double seconds) {
+  Spent spent;
+  while (spent.wall < seconds) {
+    rounds.Round(spent.runs + 1, batch, spent);
+    spent.runs += batch;
+  }
+  return spent;
 }
 
 // ---- Through the store.
@@ -71,17 +93,17 @@ class StoreRounds {
     guard_ = guards->front();
   }
 
-  void Round(std::int64_t first, int count) {
+  void Round(std::int64_t first, int count, Spent& spent) {
     store::Round round = Next();
     for (std::int64_t run = first; run < first + count; ++run) {
       round.runs.push_back(Started(run));
     }
-    Commit(round);
+    spent.Time([&] { Commit(round); });
     round = Next();
     for (std::int64_t run = first; run < first + count; ++run) {
       round.runs.push_back(Finished(run));
     }
-    Commit(round);
+    spent.Time([&] { Commit(round); });
   }
 
  private:
@@ -171,7 +193,13 @@ class BareRounds {
   BareRounds(const BareRounds&) = delete;
   BareRounds& operator=(const BareRounds&) = delete;
 
-  void Round(std::int64_t first, int count) {
+  void Round(std::int64_t first, int count, Spent& spent) {
+    spent.Time([&] { Start(first, count); });
+    spent.Time([&] { Finish(first, count); });
+  }
+
+ private:
+  void Start(std::int64_t first, int count) {
     Step(kBegin);
     Step(kGuard);
     for (std::int64_t run = first; run < first + count; ++run) {
@@ -185,6 +213,9 @@ class BareRounds {
       Step(kInsertStarted, run);
     }
     Step(kCommit);
+  }
+
+  void Finish(std::int64_t first, int count) {
     Step(kBegin);
     Step(kGuard);
     for (std::int64_t run = first; run < first + count; ++run) {
@@ -197,7 +228,6 @@ class BareRounds {
     Step(kCommit);
   }
 
- private:
   enum Statement {
     kBegin,
     kCommit,
@@ -279,25 +309,19 @@ int Main(int argc, char** argv) {
   std::string scratch = (folder / "headworks-floor-XXXXXX").string();
   if (mkdtemp(scratch.data()) == nullptr) Die("cannot create a folder below " + folder.string());
   fmt::print("flushes/s {:.0f}\n", FlushRate(fs::path(scratch) / "flush"));
-  fmt::print("{:>6} {:>14} {:>14} {:>14} {:>7}\n", "batch", "floor rows/s", "store rows/s",
-             "store runs/s", "ratio");
+  fmt::print("{:>6} {:>13} {:>13} {:>6}   {:>13} {:>13} {:>6}\n", "batch", "floor rows/s",
+             "store rows/s", "ratio", "floor cpu us", "store cpu us", "ratio");
   for (const int batch : {1, 100, 1000}) {
     const std::string name = fmt::format("{}/{}", scratch, batch);
-    double bare = 0;
-    double store = 0;
-    {
-      if (auto created = store_sqlite::Open(name + "-floor", {}); !created) {
-        Die(created.error().message);
-      }
-      BareRounds rounds(name + "-floor");
-      bare = Measure(batch, seconds, [&](auto first, auto count) { rounds.Round(first, count); });
+    if (auto created = store_sqlite::Open(name + "-floor", {}); !created) {
+      Die(created.error().message);
     }
-    {
-      StoreRounds rounds(name + "-store");
-      store = Measure(batch, seconds, [&](auto first, auto count) { rounds.Round(first, count); });
-    }
-    fmt::print("{:>6} {:>14.0f} {:>14.0f} {:>14.0f} {:>7.2f}\n", batch, bare * kRowsPerRun,
-               store * kRowsPerRun, store, store / bare);
+    const Spent floor = Measure(BareRounds(name + "-floor"), batch, seconds);
+    const Spent store = Measure(StoreRounds(name + "-store"), batch, seconds);
+    fmt::print("{:>6} {:>13.0f} {:>13.0f} {:>6.2f}   {:>13.2f} {:>13.2f} {:>6.2f}\n", batch,
+               floor.rows_per_second(), store.rows_per_second(),
+               store.rows_per_second() / floor.rows_per_second(), floor.micros_per_row(),
+               store.micros_per_row(), floor.micros_per_row() / store.micros_per_row());
   }
   fs::remove_all(scratch);
   return 0;
