@@ -132,7 +132,16 @@ ProcessExecutorOptions ExecutorTest::Options() const {
 }
 
 void ExecutorTest::Open() {
-  auto opened = ProcessExecutor::Open(Options(), resolver_, *logs_, clock_, log_);
+  auto ledger =
+      executor::StartLedger::Open(folder_.path() + "/started", "boot", LedgerCapacity(Options()));
+  ASSERT_TRUE(ledger) << ledger.error().message;
+  ledger_ = *std::move(ledger);
+  ASSERT_TRUE(ledger_->Reconcile({}));
+  auto opened = ProcessExecutor::Open(Options(), {.resolver = resolver_,
+                                                  .log_store = *logs_,
+                                                  .clock = clock_,
+                                                  .log = log_,
+                                                  .ledger = ledger_.get()});
   ASSERT_TRUE(opened) << opened.error().message;
   executor_ = *std::move(opened);
   ASSERT_TRUE(executor_->Start(sink_));

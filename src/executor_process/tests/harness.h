@@ -109,6 +109,7 @@ class ExecutorTest : public ::testing::Test {
   FixedResolver resolver_;
   std::unique_ptr<log_store::LogStore> logs_ = log_store::NewMemoryLogStore();
   RecordingSink sink_;
+  std::unique_ptr<executor::StartLedger> ledger_;
   std::unique_ptr<ProcessExecutor> executor_;
   std::int64_t last_epoch_ = 0;
 };
