@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -69,9 +70,13 @@ Status StateFolder::Write(const AttemptFiles& files, const std::string& input,
 
 void StateFolder::Remove(const model::AttemptKey& key) const {
   const std::string base = Base(key);
-  // The task may have made a folder of it.
-  std::error_code left_to_clear;
-  for (const char* ending : kEndings) std::filesystem::remove_all(base + ending, left_to_clear);
+  for (const char* ending : kEndings) {
+    const std::string path = base + ending;
+    if (unlink(path.c_str()) == 0 || errno != EISDIR) continue;
+    // The task made a folder of it.  What cannot be removed now goes with the next Clear.
+    std::error_code left;
+    std::filesystem::remove_all(path, left);
+  }
 }
 
 Status StateFolder::Clear() const {
