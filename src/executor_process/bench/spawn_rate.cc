@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "headworks/executor_process/process_executor.h"
-#include "headworks/log_store_sqlite/sqlite_log_store.h"
+#include "headworks/log_store/memory_log_store.h"
 
 extern char** environ;
 
@@ -114,7 +114,7 @@ int Measure(int rounds, int per_round, int at_once) {
   NullLogger log;
   FixedResolver resolver;
   CountingSink sink;
-  const auto logs = log_store_sqlite::OpenSqliteLogStore(folder + "/logs");
+  const auto logs = log_store::NewMemoryLogStore();
   ProcessExecutorOptions options;
   options.state_dir = folder + "/state";
   options.store_id = "spawn-rate";
@@ -122,9 +122,9 @@ int Measure(int rounds, int per_round, int at_once) {
   options.max_unsettled = 1'000'000;
   const auto ledger =
       executor::StartLedger::Open(folder + "/started", "bench", LedgerCapacity(options));
-  if (!logs || !ledger || !(*ledger)->Reconcile({})) return 1;
+  if (!ledger || !(*ledger)->Reconcile({})) return 1;
   auto executor = ProcessExecutor::Open(options, {.resolver = resolver,
-                                                  .log_store = **logs,
+                                                  .log_store = *logs,
                                                   .clock = clock,
                                                   .log = log,
                                                   .ledger = ledger->get()});
