@@ -54,7 +54,7 @@ class Verdicts final : public executor::AttemptSink {
     const std::scoped_lock lock(mutex_);
     if (outcome.verdict != model::Verdict::kSucceeded) std::abort();
     ended_.push_back(key);
-    changed_.notify_one();
+    if (ended_.size() == 1) changed_.notify_one();
   }
   void CapacityChanged() override { changed_.notify_one(); }
 
