@@ -251,7 +251,9 @@ class CommandTree {
              [this](const Context& context) { return BackUpStore(context, target_); });
     backup.add_option("target", target_, "The new file")->required()->type_name("FILE");
     Leaf(db, "vacuum", "Give free space back to the disk", VacuumStore);
-    Leaf(db, "migrate", "Bring it to this program's format", MigrateStore);
+    Leaf(db, "migrate", "Bring it to this program's format", [this](const Context& context) {
+      return MigrateStore(context, migrate_dry_run_);
+    }).add_flag("--dry-run", migrate_dry_run_, "Only say what that would do");
   }
 
   void AddConfig() {
@@ -297,6 +299,7 @@ class CommandTree {
   bool rerun_detach_ = false;
   std::string mark_, older_than_, name_, folder_, target_, shell_, code_;
   bool prune_dry_run_ = false;
+  bool migrate_dry_run_ = false;
   std::vector<std::string> files_;
 };
 

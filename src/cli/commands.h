@@ -75,7 +75,7 @@ Result<Exit> ListTasks(const Context& context);
 Result<Exit> CheckStore(const Context& context);
 Result<Exit> BackUpStore(const Context& context, const std::string& target);
 Result<Exit> VacuumStore(const Context& context);
-Result<Exit> MigrateStore(const Context& context);
+Result<Exit> MigrateStore(const Context& context, bool dry_run);
 
 /// `environment`: "NAME=value".
 Result<Exit> CheckConfiguration(const Context& context,

@@ -91,6 +91,10 @@ Result<RunNo> Execute(const Context& context, Runner& runner, const RunCommandAr
   command.task = args.task;
   command.mark = args.mark;
   HEADWORKS_TRY(runner.control().Execute(command, kAnswerTimeout));
+  // The log is a store of its own.  Its lines go last: nobody can name them any more, so what a
+  // crash leaves of them is only space.
+  if (args.kind == control::CommandKind::kDelete)
+    HEADWORKS_TRY(runner.logs().DeleteRun(context.tenant(), run));
   return run;
 }
 
@@ -227,8 +231,10 @@ Result<Exit> PruneRuns(const Context& context, const PruneArgs& args) {
       if (run.header.finished_at > oldest) continue;
       ++removed;
       if (args.dry_run) continue;
-      const Status deleted = runner->control().Execute(
-          MakeCommand(context, control::CommandKind::kDelete, run.header.run_no), kAnswerTimeout);
+      RunCommandArgs remove;
+      remove.run = fmt::format("{}", run.header.run_no.value);
+      remove.kind = control::CommandKind::kDelete;
+      const auto deleted = Execute(context, *runner, remove);
       // Somebody else removed it, or reran it: either way it is no longer ours to prune.
       if (!deleted &&
           (deleted.error().code == Code::kNotFound || deleted.error().code == Code::kConflict)) {
