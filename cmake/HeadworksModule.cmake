@@ -27,7 +27,7 @@ endif()
 #   TESTS tests/a_test.cc ... one test binary per module
 #   TEST_DEPS m|lib ...       what only the tests need
 #   TEST_LABELS l ...         ctest labels (default: fast), see headworks_test()
-#   COMPONENT c)              find_package component that installs it (default: runtime)
+#   COMPONENT c)              find_package component that installs it (default: runtime), or none
 #
 # An include that is not backed by a DEPS arrow does not compile.
 function(headworks_module name)
@@ -73,7 +73,9 @@ endfunction()
 
 # A component is one export set; headworksConfig.cmake loads the ones that were asked for.
 function(headworks_install target component)
-  if(NOT component)
+  if(component STREQUAL "none")
+    return()
+  elseif(NOT component)
     set(component runtime)
   endif()
   set_property(GLOBAL APPEND PROPERTY HEADWORKS_COMPONENTS ${component})

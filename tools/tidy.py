@@ -43,7 +43,7 @@ SURFACE = ["base", "model", "author", "spec", "control", "store", "log_store", "
 ARROWS["cli"] = ARROWS["python"] = SURFACE
 ARROWS["bin"] = [*SURFACE, "cli"]
 # Whole-engine proofs name every adapter, like the runner.
-ARROWS["simulation"] = [*ARROWS["runner"], "runner"]
+ARROWS["sim"] = [*ARROWS["runner"], "runner"]
 
 # Libraries that only their adapter may know.
 LIBRARIES = {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "headworks/author/task_registry.h"
+#include "headworks/author/registry.h"
 #include "headworks/base/log.h"
 #include "headworks/base/result.h"
 #include "headworks/base/time.h"
@@ -75,7 +75,7 @@ struct RunnerOptions {
   std::string scratch_dir;
 
   /// Tasks for `function:`.  nullptr = the process-wide registry (HEADWORKS_TASK).
-  author::TaskRegistry* registry = nullptr;
+  TaskRegistry* registry = nullptr;
   /// nullptr = warnings and errors on standard error.
   Logger* logger = nullptr;
   /// Called on one thread of the runner's, in order of commits; must not block.
@@ -99,8 +99,8 @@ struct RunResult {
 struct StartOptions {
   /// JSON object for the tasks' `input`; empty = {}.
   std::string input;
-  /// JSON object of parameters; empty = all defaults.
-  std::string params;
+  /// "name=value" each; a value is read as the type of the parameter's default.
+  std::vector<std::string> params;
   /// Same key, same run (I8).
   std::string start_key;
   int priority = 0;
@@ -132,6 +132,8 @@ class RunHandle {
   friend class Runner;
   RunHandle(Runner& runner, RunNo run, RunId id)
       : runner_(&runner), run_(run), run_id_(std::move(id)) {}
+
+  headworks::Status Send(control::Command command) const;
 
   Runner* runner_;
   RunNo run_;
@@ -168,6 +170,10 @@ class Runner {
   /// Starts the registered (or HEADWORKS_WORKFLOW) workflow `name`: "workflow", or
   /// "package::workflow".  Durable when it returns.
   Result<RunHandle> Start(std::string_view name, const StartOptions& options = {});
+  /// The same without waiting for the commit; `done` is called once it is known, on a thread of the
+  /// runner's, and must not block.  For many at a time: they share commits.
+  void StartAsync(std::string_view name, const StartOptions& options,
+                  std::function<void(Result<RunHandle>)> done);
   /// Start and Wait.
   Result<RunResult> Execute(std::string_view name, const StartOptions& options = {});
   /// By id, unambiguous prefix, number or "@last".
@@ -192,6 +198,11 @@ class Runner {
   friend class RunHandle;
   struct Parts;
   explicit Runner(std::unique_ptr<Parts> parts);
+  Result<control::StartRequest> MakeStart(std::string_view name, const StartOptions& options);
+  Result<std::shared_ptr<const model::Workflow>> GetWorkflow(const std::string& version);
+  /// The first tasks that made the run fail, with their last errors.
+  Result<std::vector<std::pair<std::string, std::string>>> Failures(RunNo run,
+                                                                    const std::string& version);
   std::unique_ptr<Parts> parts_;
 };
 

@@ -1,0 +1,551 @@
+#include "headworks/runner/runner.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <boost/json.hpp>
+#include <condition_variable>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "controls.h"
+#include "headworks/base/json.h"
+#include "headworks/base/random.h"
+#include "headworks/dispatch/default_dispatcher.h"
+#include "headworks/engine/engine.h"
+#include "headworks/executor/start_ledger.h"
+#include "headworks/executor_inline/inline_executor.h"
+#include "headworks/executor_process/process_executor.h"
+#include "headworks/log_store/memory_log_store.h"
+#include "headworks/log_store_sqlite/sqlite_log_store.h"
+#include "headworks/spec/params.h"
+#include "headworks/store_memory/memory_store.h"
+#include "headworks/store_sqlite/sqlite_store.h"
+#include "store_resolver.h"
+
+namespace headworks {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr Duration kCommandTimeout = std::chrono::seconds(30);
+constexpr Duration kPoll = std::chrono::milliseconds(20);
+/// Failures that a RunResult names.
+constexpr std::size_t kNamedFailures = 10;
+constexpr std::size_t kCachedVersions = 1'000;
+
+std::uint32_t Processors() { return std::max(1U, std::thread::hardware_concurrency()); }
+
+/// Lines of C++ tasks go where those of commands go.
+class LogLines final : public executor_inline::LineSink {
+ public:
+  explicit LogLines(log_store::LogStore& logs) : logs_(logs) {}
+  Status Append(const model::AttemptKey& key, std::int64_t number, Instant at,
+                std::string_view line) override {
+    const log_store::Batch batch{key,
+                                 {{number, log_store::Stream::kStdout, at, std::string(line)}}};
+    return logs_.Append({&batch, 1});
+  }
+
+ private:
+  log_store::LogStore& logs_;
+};
+
+/// Tells those who wait for a run, and the embedder, what was committed.
+class Watcher final : public engine::Observer {
+ public:
+  explicit Watcher(std::function<void(const RunEvent&)> on_event)
+      : on_event_(std::move(on_event)) {}
+
+  void Committed(std::span<const engine::Change> changes) override {
+    bool ended = false;
+    for (const auto& change : changes) {
+      ended |= !change.task && model::IsTerminal(change.run_state);
+      if (on_event_)
+        on_event_({change.run, change.run_id, change.task, change.task_id, change.run_state,
+                   change.task_state, change.reason});
+    }
+    if (!ended) return;
+    const std::scoped_lock lock(mutex_);
+    ++ends_;
+    changed_.notify_all();
+  }
+
+  std::uint64_t ends() const {
+    const std::scoped_lock lock(mutex_);
+    return ends_;
+  }
+  /// Blocks until a run ended since `seen`, at most `timeout`.
+  void WaitForEnd(std::uint64_t seen, Duration timeout) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, timeout, [&] { return ends_ != seen; });
+  }
+
+ private:
+  const std::function<void(const RunEvent&)> on_event_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t ends_ = 0;
+};
+
+std::string BootId() {
+  std::string id;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
+  return id;
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+}  // namespace
+
+std::string DefaultDatabaseUrl() {
+  const auto env = [](const char* name) -> std::string {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+  };
+  if (const auto store = env("HEADWORKS_STORE"); !store.empty())
+    return store.find(':') == std::string::npos ? "sqlite:" + store : store;
+  fs::path state = env("XDG_STATE_HOME");
+  if (state.empty()) state = fs::path(env("HOME").empty() ? "/" : env("HOME")) / ".local/state";
+  return "sqlite:" + (state / "headworks" / "headworks.db").string();
+}
+
+/// In the order in which they start; they stop in reverse.
+struct Runner::Parts {
+  RunnerOptions options;
+  SystemClock clock;
+  SystemRandom random;
+  std::unique_ptr<Logger> own_logger;
+  Logger* logger = nullptr;
+  std::string path;  // of the database; empty = in memory
+  fs::path state_dir;
+  bool remove_state_dir = false;
+  std::unique_ptr<TaskRegistry> own_registry;
+  TaskRegistry* registry = nullptr;
+
+  std::unique_ptr<store::Database> database;
+  std::unique_ptr<log_store::LogStore> logs;
+  std::unique_ptr<StoreResolver> resolver;
+  std::unique_ptr<Watcher> watcher;
+  std::unique_ptr<executor::StartLedger> ledger;
+  std::unique_ptr<LogLines> lines;
+  std::unique_ptr<executor::Executor> inline_executor;
+  std::unique_ptr<executor_process::ProcessExecutor> process_executor;
+  std::unique_ptr<dispatch::DefaultDispatcher> dispatcher;
+  std::unique_ptr<engine::Engine> engine;
+  std::unique_ptr<engine::EngineLoop> loop;
+  std::unique_ptr<control::Control> control;
+
+  std::mutex cache_mutex;
+  std::map<std::string, std::shared_ptr<const model::Workflow>> versions;
+
+  std::mutex shutdown_mutex;
+  bool shut_down = false;
+
+  Status OpenStores();
+  Status TakeOwnership();
+  Status OpenExecutors();
+  Status StartEngine();
+};
+
+Status Runner::Parts::OpenStores() {
+  if (!options.logger) {
+    own_logger = std::make_unique<StderrLogger>(StderrLogger::Format::kText, LogLevel::kWarning);
+    options.logger = own_logger.get();
+  }
+  logger = options.logger;
+  if (options.tenant.empty())
+    return Error{Code::kInvalidArgument,
+                 "RunnerOptions::tenant is empty; say whose runs these are"};
+  if (options.database_url.empty()) options.database_url = DefaultDatabaseUrl();
+  if (options.max_concurrent_tasks == 0) options.max_concurrent_tasks = 2 * Processors();
+  if (options.inline_threads == 0) options.inline_threads = Processors();
+  const std::string& url = options.database_url;
+  if (url == "memory:") {
+    database = store_memory::Open(store_memory::NewStorage(), clock);
+    logs = log_store::NewMemoryLogStore();
+    std::string folder = (fs::temp_directory_path() / "headworks-XXXXXX").string();
+    if (!mkdtemp(folder.data()))
+      return Error{Code::kUnavailable,
+                   "no temporary folder can be made in " + fs::temp_directory_path().string()};
+    state_dir = folder;
+    remove_state_dir = true;
+  } else if (url.starts_with("sqlite:")) {
+    path = url.substr(7);
+    if (path.empty())
+      return Error{Code::kInvalidArgument, "database_url 'sqlite:' needs a path: sqlite:PATH"};
+    path = fs::absolute(path).lexically_normal().string();
+    HEADWORKS_ASSIGN(database, store_sqlite::Open(path, {}));
+    HEADWORKS_ASSIGN(logs, log_store_sqlite::OpenSqliteLogStore(path + "-logs"));
+    state_dir = path + "-state";
+  } else {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("database_url '{}' is not known; write sqlite:PATH or memory:", url)};
+  }
+  if (!options.scratch_dir.empty()) state_dir = options.scratch_dir;
+  if (!options.registry) {
+    own_registry = std::make_unique<TaskRegistry>();
+    HEADWORKS_TRY(own_registry->RegisterLinked());
+    options.registry = own_registry.get();
+  }
+  registry = options.registry;
+  watcher = std::make_unique<Watcher>(options.on_event);
+  return {};
+}
+
+Status Runner::Parts::OpenExecutors() {
+  resolver = std::make_unique<StoreResolver>(database->query());
+  lines = std::make_unique<LogLines>(*logs);
+  const executor_inline::InlineOptions inline_options{.threads = options.inline_threads,
+                                                      .queue_depth = options.inline_queue_depth};
+  if (!path.empty()) {
+    HEADWORKS_ASSIGN(ledger,
+                     executor::StartLedger::Open(path + "-started", BootId(),
+                                                 executor_inline::LedgerCapacity(inline_options)));
+  }
+  inline_executor = executor_inline::NewInlineExecutor(
+      inline_options, {*registry, *resolver, *lines, clock, *logger, ledger.get()});
+  std::error_code ec;
+  fs::create_directories(state_dir, ec);
+  if (ec)
+    return Error{Code::kUnavailable,
+                 fmt::format("folder {} cannot be made: {}", state_dir.string(), ec.message())};
+  const std::string id = path.empty() ? state_dir.string() : path;
+  HEADWORKS_ASSIGN(process_executor, executor_process::ProcessExecutor::Open(
+                                         {.supervisor_path = options.supervisor_path,
+                                          .state_dir = state_dir.string(),
+                                          .store_id = Sha256Hex(id).substr(0, 16),
+                                          .max_concurrent = options.max_concurrent_tasks,
+                                          .max_log_bytes = options.max_log_bytes},
+                                         *resolver, *logs, clock, *logger));
+  HEADWORKS_TRY(dispatcher->RegisterExecutor("inline", *inline_executor));
+  HEADWORKS_TRY(dispatcher->RegisterExecutor("process", *process_executor));
+  return {};
+}
+
+Status Runner::Parts::TakeOwnership() {
+  engine::EngineOptions engine_options;
+  engine_options.owner =
+      fmt::format("{}:{}:{}", HostName(), getpid(), NewUuidV7(clock.Now(), random));
+  engine_options.lease_ttl = options.lease_ttl;
+  engine_options.inbox_poll = options.inbox_poll;
+  engine_options.recover = options.enable_recovery;
+  engine_options.start_tasks = options.start_tasks;
+  engine_options.max_runs = options.max_runs_in_memory;
+  engine_options.max_task_states = options.max_task_states_in_memory;
+  dispatcher = std::make_unique<dispatch::DefaultDispatcher>(
+      dispatch::Routes{.functions = "inline", .commands = "process"});
+  engine = std::make_unique<engine::Engine>(std::move(engine_options), *database, *dispatcher,
+                                            clock, random, *logger, watcher.get());
+  return engine->Open();
+}
+
+Status Runner::Parts::StartEngine() {
+  HEADWORKS_TRY(dispatcher->Start(*engine));
+  loop = std::make_unique<engine::EngineLoop>(*engine);
+  loop->Start();
+  control = std::make_unique<EngineControl>(*engine);
+  return {};
+}
+
+Runner::Runner(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Result<std::unique_ptr<Runner>> Runner::Open(RunnerOptions options) {
+  auto parts = std::make_unique<Parts>();
+  parts->options = std::move(options);
+  // From here the destructor stops what has started.
+  std::unique_ptr<Runner> runner(new Runner(std::move(parts)));
+  Parts& p = *runner->parts_;
+  HEADWORKS_TRY(p.OpenStores());
+  // Ownership first: what an earlier engine left may only be touched once it is gone.
+  HEADWORKS_TRY(p.TakeOwnership());
+  HEADWORKS_TRY(p.OpenExecutors());
+  HEADWORKS_TRY(p.StartEngine());
+  for (const auto& workflow : p.registry->Workflows())
+    if (workflow->name().tenant == p.options.tenant) HEADWORKS_TRY(runner->Register(workflow, ""));
+  return runner;
+}
+
+Result<std::unique_ptr<Runner>> Runner::Attach(RunnerOptions options) {
+  auto parts = std::make_unique<Parts>();
+  parts->options = std::move(options);
+  if (parts->options.database_url == "memory:")
+    return Error{Code::kInvalidArgument, "a store in memory has no other process to attach to"};
+  std::unique_ptr<Runner> runner(new Runner(std::move(parts)));
+  Parts& p = *runner->parts_;
+  HEADWORKS_TRY(p.OpenStores());
+  p.control = std::make_unique<InboxControl>(*p.database, p.clock, p.random);
+  return runner;
+}
+
+Runner::~Runner() {
+  if (auto stopped = Shutdown(); !stopped)
+    parts_->logger->Warning("shutdown was not clean", {{"error", stopped.error().message}});
+}
+
+bool Runner::is_engine() const { return parts_->engine != nullptr; }
+const RunnerOptions& Runner::options() const { return parts_->options; }
+control::Control& Runner::control() { return *parts_->control; }
+store::RunQuery& Runner::query() { return parts_->database->query(); }
+store::WorkflowStore& Runner::workflows() { return parts_->database->workflows(); }
+store::Inbox& Runner::inbox() { return parts_->database->inbox(); }
+log_store::LogStore& Runner::logs() { return *parts_->logs; }
+
+Status Runner::Register(std::shared_ptr<const model::Workflow> workflow, std::string_view source) {
+  const model::Namespace& name = workflow->name();
+  if (name.tenant != parts_->options.tenant)
+    return Error{Code::kPermissionDenied,
+                 fmt::format("workflow {} belongs to tenant '{}', this runner to '{}'",
+                             name.ToString(), name.tenant, parts_->options.tenant)};
+  const Instant now = parts_->clock.Now();
+  HEADWORKS_TRY(workflows().PutVersion(TenantId(name.tenant), workflow->version(),
+                                       workflow->canonical_json(), now));
+  // What is there already is not written again, and stays disabled if it was.
+  const auto known = workflows().Get(name);
+  if (known && known->version == workflow->version() && known->source == source) return {};
+  if (!known && known.error().code != Code::kNotFound) return Error(known.error());
+  return workflows().Register({.name = name,
+                               .version = workflow->version(),
+                               .source = std::string(source),
+                               .enabled = !known || known->enabled,
+                               .registered_at = now});
+}
+
+Result<std::shared_ptr<const model::Workflow>> Runner::GetWorkflow(const std::string& version) {
+  Parts& p = *parts_;
+  {
+    const std::scoped_lock lock(p.cache_mutex);
+    if (const auto known = p.versions.find(version); known != p.versions.end())
+      return known->second;
+  }
+  HEADWORKS_ASSIGN(const std::string text,
+                   workflows().GetVersion(TenantId(p.options.tenant), version));
+  HEADWORKS_ASSIGN(auto workflow, model::Workflow::FromCanonicalJson(text));
+  const std::scoped_lock lock(p.cache_mutex);
+  if (p.versions.size() >= kCachedVersions) p.versions.clear();
+  p.versions.emplace(version, workflow);
+  return workflow;
+}
+
+Result<control::StartRequest> Runner::MakeStart(std::string_view name,
+                                                const StartOptions& options) {
+  HEADWORKS_ASSIGN(auto full, ParseWorkflowName(name));
+  if (name.find("::") == name.rfind("::")) full.tenant = parts_->options.tenant;
+  if (full.tenant != parts_->options.tenant)
+    return Error{Code::kNotFound, fmt::format("workflow {} is not known", full.ToString())};
+  HEADWORKS_ASSIGN(const auto record, workflows().Get(full));
+  if (!record.enabled)
+    return Error{
+        Code::kConflict,
+        fmt::format("workflow {} is disabled; see 'headworks workflow enable'", full.workflow)};
+  HEADWORKS_ASSIGN(const auto workflow, GetWorkflow(record.version));
+  control::StartRequest request;
+  request.tenant = TenantId(full.tenant);
+  request.name = full;
+  request.version = record.version;
+  HEADWORKS_ASSIGN(request.input,
+                   spec::ParseParams(workflow->definition(), options.params, options.input));
+  request.start_key = options.start_key;
+  request.priority = options.priority;
+  request.actor = options.actor;
+  return request;
+}
+
+Result<RunHandle> Runner::Start(std::string_view name, const StartOptions& options) {
+  HEADWORKS_ASSIGN(const auto request, MakeStart(name, options));
+  HEADWORKS_ASSIGN(auto started, control().Start(request, kCommandTimeout));
+  return RunHandle(*this, started.run, std::move(started.run_id));
+}
+
+void Runner::StartAsync(std::string_view name, const StartOptions& options,
+                        std::function<void(Result<RunHandle>)> done) {
+  auto request = MakeStart(name, options);
+  if (!request) return done(Error(request.error()));
+  const auto tell = [this, done = std::move(done)](Result<control::Started> started) {
+    if (!started) return done(Error(started.error()));
+    done(RunHandle(*this, started->run, std::move(started->run_id)));
+  };
+  if (is_engine()) return parts_->engine->Start(*std::move(request), tell);
+  tell(control().Start(*request, kCommandTimeout));
+}
+
+Result<RunResult> Runner::Execute(std::string_view name, const StartOptions& options) {
+  HEADWORKS_ASSIGN(const auto handle, Start(name, options));
+  return handle.Wait();
+}
+
+Result<RunHandle> Runner::Find(std::string_view reference) {
+  HEADWORKS_ASSIGN(auto run, query().GetRun(TenantId(parts_->options.tenant), reference));
+  return RunHandle(*this, run.header.run_no, std::move(run.header.run_id));
+}
+
+std::vector<ServiceHealth> Runner::Health() const {
+  const Parts& p = *parts_;
+  std::vector<ServiceHealth> all;
+  const auto version = p.database->inbox().DataVersion();
+  all.push_back(
+      {"store", version.has_value(), version ? p.options.database_url : version.error().message});
+  if (!p.engine) return all;
+  const auto stats = p.engine->stats();
+  for (const executor::Executor* executor :
+       {static_cast<const executor::Executor*>(p.inline_executor.get()),
+        static_cast<const executor::Executor*>(p.process_executor.get())}) {
+    const auto metrics = executor->GetMetrics();
+    all.push_back({std::string(executor->Name()), true,
+                   fmt::format("{} active, {} at most", metrics.active, metrics.max)});
+  }
+  std::string detail = fmt::format("{} runs in memory, {} live attempts, {} runs stuck",
+                                   stats.runs_in_memory, stats.live_attempts, stats.runs_stuck);
+  if (stats.lost) detail = "another engine owns this database";
+  if (!stats.trouble.empty()) detail = "the store refuses commits: " + stats.trouble;
+  all.push_back({"engine", !stats.lost && stats.trouble.empty(), std::move(detail)});
+  return all;
+}
+
+Status Runner::Drain(Duration timeout) {
+  if (!parts_->engine) return {};
+  parts_->engine->StopQueueing();
+  const Duration deadline = parts_->clock.Monotonic() + timeout;
+  for (;;) {
+    const auto stats = parts_->engine->stats();
+    if (stats.live_attempts == 0 || stats.lost) return {};
+    if (parts_->clock.Monotonic() >= deadline)
+      return Error{Code::kDrainTimeout, fmt::format("{} attempts are still live after {}",
+                                                    stats.live_attempts, FormatDuration(timeout))};
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+Status Runner::Shutdown() {
+  Parts& p = *parts_;
+  const std::scoped_lock lock(p.shutdown_mutex);
+  if (std::exchange(p.shut_down, true)) return {};
+  Status status;
+  if (p.engine) {
+    // A drain that ran out of time is no error here: what is left is stopped, and runs again.
+    const bool idle = Drain(p.options.drain_timeout).has_value();
+    status = p.dispatcher->Close(idle ? Duration(0) : p.options.drain_timeout);
+    if (p.loop) {
+      if (!idle) (void)Drain(std::chrono::seconds(5)).has_value();  // their last words are stored
+      p.loop->Stop();
+    }
+    if (auto closed = p.engine->Close(); !closed && status) status = closed;
+  }
+  p.control.reset();
+  p.loop.reset();
+  p.process_executor.reset();
+  p.inline_executor.reset();
+  p.engine.reset();
+  p.dispatcher.reset();
+  if (p.remove_state_dir) {
+    std::error_code ignored;  // a temporary folder: nothing depends on it
+    fs::remove_all(p.state_dir, ignored);
+  }
+  return status;
+}
+
+Result<model::RunHeader> RunHandle::Status() const {
+  HEADWORKS_ASSIGN(auto run, runner_->query().GetRun(TenantId(runner_->options().tenant),
+                                                     std::to_string(run_.value)));
+  return std::move(run.header);
+}
+
+Result<RunResult> RunHandle::Wait(Duration timeout) const {
+  auto& parts = *runner_->parts_;
+  const Duration now = parts.clock.Monotonic();
+  const Duration deadline = timeout > Duration::max() - now ? Duration::max() : now + timeout;
+  const TenantId tenant(parts.options.tenant);
+  for (std::int64_t seen = -1;;) {
+    const std::uint64_t ends = parts.watcher->ends();
+    // Without an engine here the store's version tells whether to look again.
+    HEADWORKS_ASSIGN(const std::int64_t version, runner_->inbox().DataVersion());
+    if (runner_->is_engine() || version != seen) {
+      HEADWORKS_ASSIGN(const auto header, Status());
+      if (model::IsTerminal(header.state)) {
+        RunResult result{run_, run_id_, header.state, header.reason, {}};
+        if (header.state != model::RunState::kFailed) return result;
+        HEADWORKS_ASSIGN(result.failures, runner_->Failures(run_, header.version));
+        return result;
+      }
+      if (!header.stuck_reason.empty())
+        return Error{Code::kInternal, "the run is stuck: " + header.stuck_reason};
+    }
+    seen = version;
+    const Duration left = deadline - parts.clock.Monotonic();
+    if (left <= Duration(0))
+      return Error{Code::kUnavailable, fmt::format("run {} has not ended within {}; it goes on",
+                                                   run_id_.value, FormatDuration(timeout))};
+    parts.watcher->WaitForEnd(ends, runner_->is_engine()
+                                        ? std::min<Duration>(left, std::chrono::seconds(1))
+                                        : std::min(left, kPoll));
+  }
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> Runner::Failures(
+    RunNo run, const std::string& version) {
+  const TenantId tenant(parts_->options.tenant);
+  HEADWORKS_ASSIGN(const auto workflow, GetWorkflow(version));
+  std::vector<std::pair<std::string, std::string>> failures;
+  for (std::optional<TaskNo> after; failures.size() < kNamedFailures;) {
+    HEADWORKS_ASSIGN(const auto rows, query().ListTasks(tenant, run, after, 1'000));
+    for (const auto& row : rows) {
+      after = row.row.task;
+      const model::Task& task = workflow->task(row.row.task);
+      if (row.row.state != model::TaskState::kFailed || task.allow_failure) continue;
+      std::string error(model::ReasonName(row.row.reason));
+      HEADWORKS_ASSIGN(
+          const auto attempts,
+          query().ListAttempts(tenant, run, row.row.task, Epoch(row.row.epoch.value - 1), 1));
+      if (!attempts.empty() && !attempts.back().outcome.error.empty())
+        error = attempts.back().outcome.error;
+      failures.emplace_back(task.id, std::move(error));
+      if (failures.size() == kNamedFailures) break;
+    }
+    if (rows.size() < 1'000) break;
+  }
+  return failures;
+}
+
+Result<std::string> RunHandle::Output(std::string_view task_id) const {
+  HEADWORKS_ASSIGN(const auto header, Status());
+  HEADWORKS_ASSIGN(const auto workflow, runner_->GetWorkflow(header.version));
+  const auto task = workflow->Find(task_id);
+  if (!task)
+    return Error{Code::kNotFound, fmt::format("run {} has no task '{}'", run_id_.value, task_id)};
+  HEADWORKS_ASSIGN(auto outputs, runner_->query().ReadOutputs(header.tenant, run_, {&*task, 1}));
+  return std::move(outputs.front());
+}
+
+headworks::Status RunHandle::Send(control::Command command) const {
+  command.tenant = TenantId(runner_->options().tenant);
+  command.run = run_;
+  command.actor = "embedded";
+  return runner_->control().Execute(command, kCommandTimeout);
+}
+
+headworks::Status RunHandle::Cancel() const {
+  return Send({.kind = control::CommandKind::kCancel});
+}
+headworks::Status RunHandle::Pause() const { return Send({.kind = control::CommandKind::kPause}); }
+headworks::Status RunHandle::Resume() const {
+  return Send({.kind = control::CommandKind::kResume});
+}
+headworks::Status RunHandle::RerunFailed() const {
+  return Send({.kind = control::CommandKind::kRerun, .rerun = model::ResetCursor::Kind::kFailed});
+}
+headworks::Status RunHandle::RerunFrom(std::string_view task_id) const {
+  return Send({.kind = control::CommandKind::kRerun,
+               .rerun = model::ResetCursor::Kind::kFrom,
+               .task = std::string(task_id)});
+}
+headworks::Status RunHandle::RerunAll() const {
+  return Send({.kind = control::CommandKind::kRerun, .rerun = model::ResetCursor::Kind::kAll});
+}
+
+}  // namespace headworks

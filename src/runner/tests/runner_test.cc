@@ -1,0 +1,359 @@
+#include "headworks/runner/runner.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <latch>
+#include <mutex>
+#include <semaphore>
+
+#include "headworks/author/author.h"
+
+namespace headworks {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+struct Order {
+  int items = 0;
+};
+HEADWORKS_FIELDS(Order, items);
+struct Bill {
+  int total = 0;
+};
+HEADWORKS_FIELDS(Bill, total);
+
+/// A store of its own per test, on disk or in memory.
+class RunnerTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "headworks-test-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+    options_.database_url =
+        std::string(GetParam()) == "memory" ? "memory:" : "sqlite:" + (folder_ / "hw.db").string();
+    options_.registry = &registry_;
+    options_.drain_timeout = 5s;
+    options_.max_concurrent_tasks = 4;
+  }
+  void TearDown() override {
+    runner_.reset();
+    fs::remove_all(folder_);
+  }
+
+  bool OnDisk() const { return std::string(GetParam()) == "sqlite"; }
+
+  void Function(const std::string& name, TaskFunction function) {
+    ASSERT_TRUE(registry_.Register(FunctionName::Parse(name).value(), std::move(function), "test"));
+  }
+
+  void Open() {
+    auto opened = Runner::Open(options_);
+    ASSERT_TRUE(opened.has_value()) << opened.error().message;
+    runner_ = std::move(*opened);
+  }
+
+  void Register(WorkflowBuilder& builder) {
+    auto workflow = builder.Build();
+    ASSERT_TRUE(workflow.has_value()) << workflow.error().message;
+    auto registered = runner_->Register(*workflow);
+    ASSERT_TRUE(registered.has_value()) << registered.error().message;
+  }
+
+  RunHandle Start(const std::string& name, const StartOptions& options = {}) {
+    auto handle = runner_->Start(name, options);
+    EXPECT_TRUE(handle.has_value()) << handle.error().message;
+    return *handle;
+  }
+
+  static model::RunState StateOf(const Result<RunResult>& result) {
+    EXPECT_TRUE(result.has_value()) << result.error().message;
+    return result->state;
+  }
+
+  /// Waits until the stored state of a task is `state`.
+  void AwaitTask(const RunHandle& handle, model::TaskState state) {
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    for (;;) {
+      const auto rows = runner_->query().ListTasks(TenantId("public"), handle.run(), {}, 100);
+      ASSERT_TRUE(rows.has_value()) << rows.error().message;
+      for (const auto& row : *rows)
+        if (row.row.state == state) return;
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << model::TaskStateName(state);
+      std::this_thread::yield();
+    }
+  }
+
+  fs::path folder_;
+  TaskRegistry registry_;
+  RunnerOptions options_;
+  std::unique_ptr<Runner> runner_;
+};
+
+TEST_P(RunnerTest, TypedTasksPassTheirOutputOn) {
+  Function("price", MakeTask([](const Order& order) { return Bill{order.items * 7}; }));
+  Function("tax", MakeTask([](const Bill& bill) { return Bill{bill.total * 2}; }));
+  Open();
+  WorkflowBuilder w("shop");
+  w.Task("price").Function("price");
+  w.Task("tax").Function("tax").Needs({"price"});
+  Register(w);
+  const auto handle = Start("shop", {.input = R"({"items":3})"});
+  EXPECT_EQ(StateOf(handle.Wait(30s)), model::RunState::kSucceeded);
+  EXPECT_EQ(handle.Output("tax").value(), R"({"total":42})");
+  EXPECT_EQ(handle.Output("nope").error().code, Code::kNotFound);
+}
+
+TEST_P(RunnerTest, CommandsRunAndFailuresAreNamed) {
+  Open();
+  WorkflowBuilder w("shell");
+  w.Task("good").Run("echo '{\"n\": 5}' > $HEADWORKS_OUTPUT");
+  w.Task("bad").Run("echo out of luck >&2; exit 3").Needs({"good"});
+  w.Task("after").Exec({"true"}).Needs({"bad"});
+  Register(w);
+  const auto handle = Start("shell");
+  const auto result = handle.Wait(30s);
+  ASSERT_EQ(StateOf(result), model::RunState::kFailed);
+  ASSERT_EQ(result->failures.size(), 1U);
+  EXPECT_EQ(result->failures[0].first, "bad");
+  EXPECT_NE(result->failures[0].second.find("3"), std::string::npos) << result->failures[0].second;
+  EXPECT_EQ(handle.Output("good").value(), R"({"n":5})");
+  EXPECT_EQ(handle.Status()->counts[static_cast<std::size_t>(model::TaskState::kUpstreamFailed)],
+            1U);
+}
+
+TEST_P(RunnerTest, RetriesUntilItWorksAndCountsTries) {
+  std::atomic<int> calls = 0;
+  Function("flaky", MakeTask([&](TaskContext& context) {
+             if (++calls < 3) throw std::runtime_error("not yet");
+             return Bill{context.info().try_no};
+           }));
+  Open();
+  WorkflowBuilder w("flaky");
+  w.Task("a").Function("flaky").Retry(
+      {.max_attempts = 5, .backoff = Backoff::kFixed, .initial = 1ms, .jitter = 0});
+  Register(w);
+  const auto handle = Start("flaky");
+  EXPECT_EQ(StateOf(handle.Wait(30s)), model::RunState::kSucceeded);
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(handle.Output("a").value(), R"({"total":3})");
+}
+
+TEST_P(RunnerTest, OneStartKeyIsOneRun) {
+  Function("noop", MakeTask([] {}));
+  Open();
+  WorkflowBuilder w("once");
+  w.Task("a").Function("noop");
+  Register(w);
+  const auto first = Start("once", {.start_key = "k"});
+  const auto again = Start("once", {.start_key = "k"});
+  const auto other = Start("once", {.start_key = "l"});
+  EXPECT_EQ(first.run(), again.run());
+  EXPECT_NE(first.run(), other.run());
+}
+
+TEST_P(RunnerTest, CancelStopsALiveTaskAndFinallyRuns) {
+  std::binary_semaphore begun(0);
+  std::atomic<bool> cleaned = false;
+  Function("wait", MakeTask([&](TaskContext& context) {
+             begun.release();
+             std::mutex mutex;
+             std::unique_lock lock(mutex);
+             std::condition_variable_any().wait(lock, context.stop_token(), [] { return false; });
+             context.ThrowIfCancelled();
+           }));
+  Function("clean", MakeTask([&] { cleaned = true; }));
+  Open();
+  WorkflowBuilder w("stop");
+  w.Task("a").Function("wait");
+  w.Task("b").Function("clean").Needs({"a"});
+  w.Finally("c").Function("clean");
+  Register(w);
+  const auto handle = Start("stop");
+  begun.acquire();
+  ASSERT_TRUE(handle.Cancel());
+  EXPECT_EQ(StateOf(handle.Wait(30s)), model::RunState::kCancelled);
+  EXPECT_TRUE(cleaned);
+  const auto header = handle.Status();
+  EXPECT_EQ(header->counts[static_cast<std::size_t>(model::TaskState::kCancelled)], 2U);
+  EXPECT_EQ(header->counts[static_cast<std::size_t>(model::TaskState::kSucceeded)], 1U);
+}
+
+TEST_P(RunnerTest, CancelKillsAProcessTree) {
+  Open();
+  WorkflowBuilder w("tree");
+  w.Task("a").Run("sleep 600 & sleep 600").Grace(1s);
+  Register(w);
+  const auto handle = Start("tree");
+  AwaitTask(handle, model::TaskState::kRunning);
+  ASSERT_TRUE(handle.Cancel());
+  EXPECT_EQ(StateOf(handle.Wait(30s)), model::RunState::kCancelled);
+}
+
+TEST_P(RunnerTest, PausedRunsQueueNothingUntilResumed) {
+  std::binary_semaphore go(0), begun(0);
+  std::atomic<bool> second = false;
+  Function("first", MakeTask([&] { begun.release(), go.acquire(); }));
+  Function("second", MakeTask([&] { second = true; }));
+  Open();
+  WorkflowBuilder w("pause");
+  w.Task("a").Function("first");
+  w.Task("b").Function("second").Needs({"a"});
+  Register(w);
+  const auto handle = Start("pause");
+  begun.acquire();
+  ASSERT_TRUE(handle.Pause());
+  go.release();
+  AwaitTask(handle, model::TaskState::kSucceeded);
+  EXPECT_EQ(handle.Wait(50ms).error().code, Code::kUnavailable);
+  EXPECT_FALSE(second);
+  ASSERT_TRUE(handle.Resume());
+  EXPECT_EQ(StateOf(handle.Wait(30s)), model::RunState::kSucceeded);
+  EXPECT_TRUE(second);
+}
+
+TEST_P(RunnerTest, RerunOfFailedDoesOnlyWhatIsLeft) {
+  std::atomic<int> first = 0, second = 0;
+  Function("first", MakeTask([&] { ++first; }));
+  Function("second", MakeTask([&] {
+             if (++second == 1) throw Fail("broken");
+           }));
+  Open();
+  WorkflowBuilder w("again");
+  w.Task("a").Function("first");
+  w.Task("b").Function("second").Needs({"a"});
+  Register(w);
+  const auto handle = Start("again");
+  const auto failed = handle.Wait(30s);
+  ASSERT_EQ(StateOf(failed), model::RunState::kFailed);
+  EXPECT_EQ(failed->failures[0].second, "broken");
+  ASSERT_TRUE(handle.RerunFailed());
+  EXPECT_EQ(StateOf(handle.Wait(30s)), model::RunState::kSucceeded);
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(second, 2);
+  ASSERT_TRUE(handle.RerunFrom("a"));
+  EXPECT_EQ(StateOf(handle.Wait(30s)), model::RunState::kSucceeded);
+  EXPECT_EQ(first, 2);
+  EXPECT_EQ(second, 3);
+}
+
+TEST_P(RunnerTest, EventsComeInOrderOfCommits) {
+  std::mutex mutex;
+  std::vector<std::string> seen;
+  Function("noop", MakeTask([] {}));
+  options_.on_event = [&](const RunEvent& event) {
+    const std::scoped_lock lock(mutex);
+    seen.push_back(event.task
+                       ? event.task_id + " " + std::string(model::TaskStateName(event.task_state))
+                       : "run " + std::string(model::RunStateName(event.run_state)));
+  };
+  Open();
+  WorkflowBuilder w("events");
+  w.Task("a").Function("noop");
+  Register(w);
+  EXPECT_EQ(StateOf(Start("events").Wait(30s)), model::RunState::kSucceeded);
+  const std::scoped_lock lock(mutex);
+  const auto place = [&](const char* what) { return std::ranges::find(seen, what) - seen.begin(); };
+  EXPECT_LT(place("a queued"), place("a succeeded"));
+  EXPECT_LT(place("run running"), place("run succeeded"));
+  EXPECT_LT(place("run succeeded"), static_cast<std::ptrdiff_t>(seen.size()));
+}
+
+TEST_P(RunnerTest, ShutdownInterruptsAndTheNextOpenGoesOn) {
+  if (!OnDisk()) GTEST_SKIP() << "nothing survives in memory";
+  std::binary_semaphore begun(0);
+  std::atomic<int> calls = 0;
+  Function("long", MakeTask([&](TaskContext& context) {
+             if (++calls > 1) return Bill{context.info().try_no};
+             begun.release();
+             std::mutex mutex;
+             std::unique_lock lock(mutex);
+             std::condition_variable_any().wait(lock, context.stop_token(), [] { return false; });
+             throw Cancelled();
+           }));
+  options_.drain_timeout = 50ms;
+  Open();
+  WorkflowBuilder w("long");
+  w.Task("a").Function("long");
+  Register(w);
+  const auto run = Start("long").run();
+  begun.acquire();
+  ASSERT_TRUE(runner_->Shutdown());
+  runner_.reset();
+  Open();
+  const auto handle = runner_->Find(std::to_string(run.value));
+  ASSERT_TRUE(handle.has_value()) << handle.error().message;
+  EXPECT_EQ(StateOf(handle->Wait(30s)), model::RunState::kSucceeded);
+  // A shutdown consumes no try (I7).
+  EXPECT_EQ(handle->Output("a").value(), R"({"total":1})");
+}
+
+TEST_P(RunnerTest, AttachedRunnerUsesTheOwnersEngine) {
+  if (!OnDisk()) GTEST_SKIP() << "a store in memory has one process";
+  Function("noop", MakeTask([] {}));
+  Open();
+  EXPECT_EQ(Runner::Open(options_).error().code, Code::kConflict);
+  WorkflowBuilder w("shared");
+  w.Task("a").Function("noop");
+  Register(w);
+  auto other = Runner::Attach(options_);
+  ASSERT_TRUE(other.has_value()) << other.error().message;
+  const auto handle = (*other)->Start("shared");
+  ASSERT_TRUE(handle.has_value()) << handle.error().message;
+  EXPECT_EQ(StateOf(handle->Wait(30s)), model::RunState::kSucceeded);
+  EXPECT_EQ(handle->Cancel().error().code, Code::kConflict);
+}
+
+TEST_P(RunnerTest, ManyStartsShareCommits) {
+  Function("noop", MakeTask([] {}));
+  Open();
+  WorkflowBuilder w("many");
+  w.Task("a").Function("noop");
+  Register(w);
+  constexpr int kRuns = 500;
+  std::latch started(kRuns);
+  std::mutex mutex;
+  std::vector<RunHandle> handles;
+  for (int i = 0; i < kRuns; ++i)
+    runner_->StartAsync("many", {}, [&](Result<RunHandle> handle) {
+      ASSERT_TRUE(handle.has_value()) << handle.error().message;
+      {
+        const std::scoped_lock lock(mutex);
+        handles.push_back(*handle);
+      }
+      started.count_down();
+    });
+  started.wait();
+  for (const auto& handle : handles)
+    EXPECT_EQ(StateOf(handle.Wait(60s)), model::RunState::kSucceeded);
+}
+
+TEST_P(RunnerTest, UnknownAndDisabledWorkflowsSaySo) {
+  Open();
+  EXPECT_EQ(runner_->Start("nothing").error().code, Code::kNotFound);
+  WorkflowBuilder w("off");
+  w.Task("a").Exec({"true"});
+  Register(w);
+  ASSERT_TRUE(runner_->workflows().SetEnabled(
+      {.tenant = "public", .package = "embedded", .workflow = "off"}, false));
+  EXPECT_EQ(runner_->Start("off").error().code, Code::kConflict);
+}
+
+TEST_P(RunnerTest, HealthNamesEveryService) {
+  Open();
+  std::vector<std::string> names;
+  for (const auto& service : runner_->Health()) {
+    EXPECT_TRUE(service.healthy) << service.name << ": " << service.detail;
+    names.push_back(service.name);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"store", "inline", "process", "engine"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, RunnerTest, testing::Values("memory", "sqlite"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace headworks
