@@ -42,7 +42,9 @@ Duration Engine::Tick() {
     if (lost_) return Duration::max();
     if (pending_) return pending_->retry_at;
   }
-  if (!isolated_.empty()) {
+  if (!to_mark_.empty() && mark_at_ <= clock_.Monotonic()) {
+    MarkStuck();
+  } else if (!isolated_.empty()) {
     auto works = std::move(isolated_.front());
     isolated_.pop_front();
     RunRound(std::move(works), false);

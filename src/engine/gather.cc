@@ -229,6 +229,7 @@ Duration Engine::NextDue() const {
   Duration next = std::min({next_inbox_, lease_due_, next_scan_});
   if (due_in_store_ && !memory_full_) next = std::min(next, admit_at_);
   if (!later_.empty()) next = std::min(next, later_at_);
+  if (!to_mark_.empty()) next = std::min(next, mark_at_);
   if (!timers_.empty()) next = std::min(next, timers_.top().due);
   if (!started_.empty()) next = std::min(next, started_.front().at + options_.started_delay);
   return next;

@@ -73,15 +73,18 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
 
 bool Engine::TryCommit() {
   Status committed = database_.runs().Commit(pending_->round);
-  if (!committed && (committed.error().code == Code::kUnavailable ||
-                     (committed.error().code == Code::kLeaseLost && pending_->failures > 0))) {
-    // It may have happened, now or when it was sent before: the guard row knows.
+  bool& unknown = pending_->maybe_committed;
+  unknown = unknown || (!committed && committed.error().code == Code::kUnavailable);
+  if (!committed && unknown) {
+    // It may have happened, now or when it was sent before: only the guard row knows.
     const store::Guard& mine = pending_->round.guards.front();
-    if (const auto stored = database_.runs().ReadGuard(mine.shard)) {
-      if (stored->term != mine.term)
-        committed = Error{Code::kLeaseLost, "another engine took over"};
-      else if (stored->round == mine.round)
-        committed = {};
+    if (const auto stored = database_.runs().ReadGuard(mine.shard); !stored) {
+      committed = Error(stored.error());
+    } else if (stored->term != mine.term) {
+      committed = Error{Code::kLeaseLost, "another engine took over"};
+    } else {
+      unknown = false;
+      if (stored->round == mine.round) committed = {};
     }
   }
   if (committed) {
@@ -171,18 +174,27 @@ void Engine::Park(const TenantId& tenant, RunNo run, const std::string& why,
   auto& held = stuck_works_[run];
   for (auto& work : works) {
     if (work.inbox_id != 0) inbox_held_.erase(work.inbox_id), data_version_ = -1;
-    if (std::holds_alternative<model::Event>(work.what)) held.push_back(std::move(work));
+    if (const auto* event = std::get_if<model::Event>(&work.what))
+      KeepForUnstick(held, work, *event);
   }
-  auto image = database_.runs().LoadRun(tenant, run);
-  if (!image) {
-    logger_.Error("stuck run cannot be read",
-                  {{"run", std::to_string(run.value)}, {"error", image.error().message}});
+  to_mark_.push_back({tenant, run, why.empty() ? "unknown" : why.substr(0, 4'096)});
+}
+
+void Engine::MarkStuck() {
+  const Stuck stuck = to_mark_.front();
+  auto image = database_.runs().LoadRun(stuck.tenant, stuck.run);
+  if (!image && image.error().code == Code::kUnavailable) {
+    mark_at_ = clock_.Monotonic() + kLongestRetry;
     return;
   }
+  to_mark_.pop_front();
+  if (!image)
+    return logger_.Error("stuck run cannot be read", {{"run", std::to_string(stuck.run.value)},
+                                                      {"error", image.error().message}});
   store::RunWrite write{.header = std::move(image->header)};
-  write.header.stuck_reason = why.empty() ? "unknown" : why.substr(0, 4'096);
+  write.header.stuck_reason = stuck.why;
   write.header.stuck_since = clock_.Now();
-  write.events.push_back({clock_.Now(), "stuck", "engine", why});
+  write.events.push_back({clock_.Now(), "stuck", "engine", stuck.why});
   const store::Guard& guard = guards_[static_cast<std::size_t>(write.header.shard.value)];
   store::Round round{.guards = {{guard.shard, guard.term, RoundNo(guard.round.value + 1)}},
                      .lease_ttl = options_.lease_ttl,
@@ -198,16 +210,31 @@ bool Engine::Apply(Work& work) {
   return ApplyCommand(work, std::get<CommandWork>(work.what));
 }
 
+void Engine::KeepForUnstick(std::vector<Work>& kept, const Work& work, const model::Event& event) {
+  // All else is derived when the run is loaded again, and a verdict may be said many times.
+  const auto* ended = std::get_if<model::AttemptEnded>(&event);
+  if (ended == nullptr) return;
+  for (const Work& other : kept) {
+    const auto& known = std::get<model::AttemptEnded>(std::get<model::Event>(other.what));
+    if (known.task == ended->task && known.epoch == ended->epoch) return;
+  }
+  kept.push_back({.tenant = work.tenant, .run = work.run, .what = event});
+}
+
 bool Engine::ApplyEvent(Work& work, const model::Event& event) {
   const auto slot = Load(work.tenant, work.run, clock_.Now());
   if (!slot) {
     if (slot.error().code == Code::kUnavailable) return false;
-    if (stuck_works_.contains(work.run))
-      stuck_works_[work.run].push_back({.tenant = work.tenant, .run = work.run, .what = event});
+    if (const auto stuck = stuck_works_.find(work.run); stuck != stuck_works_.end())
+      KeepForUnstick(stuck->second, work, event);
     return true;
   }
   if ((*slot)->deleted) return true;
   Visit(**slot);
+  if (const auto* queue = std::get_if<model::QueueTask>(&event)) {
+    QueueAgain(**slot, queue->task);
+    return true;
+  }
   if (std::holds_alternative<model::ContinueRun>(event) ||
       std::holds_alternative<model::StartRun>(event)) {
     (*slot)->continuing = false;
@@ -396,6 +423,7 @@ bool Engine::Unstick(Work& work, CommandWork& command) {
   image->header.stuck_reason.clear();
   image->header.stuck_since = Instant{};
   unloadable_.erase(work.run);
+  std::erase_if(to_mark_, [&](const Stuck& stuck) { return stuck.run == work.run; });
   auto built = Build(std::move(*image), clock_.Now());
   if (!built) {
     if (built.error().code == Code::kUnavailable) return false;
@@ -412,6 +440,19 @@ bool Engine::Unstick(Work& work, CommandWork& command) {
   return true;
 }
 
+bool Engine::AtMaxParallel(const Slot& slot) {
+  const int limit = slot.run.workflow->definition().max_parallel;
+  return limit > 0 && slot.run.live >= static_cast<std::uint32_t>(limit);
+}
+
+void Engine::QueueAgain(Slot& slot, TaskNo task) {
+  // Loading the run made its tasks ready for credit already; but in a half round the same is to be
+  // done, or the run that cannot be committed is never found.
+  const std::size_t lane = dispatcher_.LaneOf(slot.run.workflow->task(task));
+  if (lanes_[lane].live >= dispatcher_.GetCapacity(lane).max || AtMaxParallel(slot)) return;
+  static_cast<void>(StepSlot(slot, model::QueueTask{task}));
+}
+
 void Engine::GrantCredit(std::vector<Work>& works) {
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     Lane& lane = lanes_[l];
@@ -424,8 +465,7 @@ void Engine::GrantCredit(std::vector<Work>& works) {
       if (found == slots_.end()) continue;
       Slot& slot = *found->second;
       if (slot.run.tasks[next.task.value].state != model::TaskState::kReady) continue;
-      const int limit = slot.run.workflow->definition().max_parallel;
-      if (limit > 0 && slot.run.live >= static_cast<std::uint32_t>(limit)) {
+      if (AtMaxParallel(slot)) {
         slot.held.push(next);
         continue;
       }

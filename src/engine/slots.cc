@@ -85,13 +85,7 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
     else if (const LiveRef ref{run, offer.task, offer.epoch}; soft_failures_.contains(ref))
       lanes_[dispatcher_.LaneOf(slot.run.workflow->task(offer.task))].deferred.push_back(ref);
   }
-  for (const auto& cancel : effects.cancels) {
-    CancelAttempt(slot, cancel.task, cancel.epoch);
-    if (!slot.run.tasks[cancel.task.value].zombie) continue;
-    // Whoever had it may be gone without a word, and then it is over.
-    ++lanes_[dispatcher_.LaneOf(slot.run.workflow->task(cancel.task))].live;
-    to_inspect_.push_back(MakeAttempt(slot, cancel.task, cancel.epoch));
-  }
+  for (const auto& cancel : effects.cancels) CancelAttempt(slot, cancel.task, cancel.epoch);
   if (effects.more || !slot.due.empty()) Continue(slot, model::ContinueRun{});
   return &slot;
 }

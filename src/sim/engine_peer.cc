@@ -4,6 +4,13 @@
 
 namespace headworks::engine {
 
+std::int64_t EnginePeer::LiveMismatch(const Engine& engine) {
+  std::int64_t mismatch = 0;
+  for (const auto& lane : engine.lanes_) mismatch += static_cast<std::int32_t>(lane.live);
+  for (const auto& [no, slot] : engine.slots_) mismatch -= slot->run.live;
+  return mismatch;
+}
+
 std::string EnginePeer::Leftovers(const Engine& engine) {
   std::string left;
   const auto add = [&](std::string_view what, std::size_t count) {

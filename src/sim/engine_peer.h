@@ -21,6 +21,8 @@ class EnginePeer {
   static bool IsSettled(const Engine& engine) {
     return !engine.lost_ && !engine.pending_ && engine.isolated_.empty();
   }
+  /// Attempts that the lanes count, minus those that the runs in memory have: 0.
+  static std::int64_t LiveMismatch(const Engine& engine);
   /// Empty = nothing is left in memory; else what is.
   static std::string Leftovers(const Engine& engine);
 };

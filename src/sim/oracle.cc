@@ -154,6 +154,7 @@ void Oracle::CheckRun(const store::RunWrite& write) {
       Fail(header.run_no, fmt::format("I8 {} of {} applied twice", event.kind, event.actor));
   for (const auto& record : write.attempts) CheckAttempt(run, record);
   for (const auto& task : write.tasks) CheckTask(run, write, task.row);
+  run.marked |= std::ranges::any_of(write.events, [](const auto& e) { return e.kind == "mark"; });
   run.header = header;
   CheckCounts(run);
   CheckMaxParallel(run);
@@ -243,6 +244,12 @@ void Oracle::CheckTask(RunPicture& run, const store::RunWrite& write,
     Fail(run.header.run_no, fmt::format("{} succeeded, and then it did not", Name(run, row.task)));
   if (row.epoch != Epoch(0) && row.epoch < task.row.epoch)
     Fail(run.header.run_no, fmt::format("epochs of {} fell", Name(run, row.task)));
+  // An attempt that was given up and ended in one round: its verdict no longer counted.
+  if (std::ranges::any_of(write.events, [](const auto& e) { return e.kind == "zombie"; })) {
+    task.tries = std::min<int>(task.tries, row.tries);
+    task.losses = std::min<int>(task.losses, row.losses);
+    task.snoozes = std::min<int>(task.snoozes, static_cast<int>(row.snoozes));
+  }
   CheckBudgets(run, task, row, marked || reset);
   if (row.state == TaskState::kParked && row.reason == Reason::kNone)
     Fail(run.header.run_no, fmt::format("I14 {} is parked without a reason", Name(run, row.task)));
@@ -339,10 +346,8 @@ void Oracle::CheckTriggerRules(const RunPicture& run) {
         task.row.state == TaskState::kCancelled)
       continue;
     Ends ends{.n = static_cast<std::uint32_t>(run.workflow->upstreams(no).size())};
-    bool upstream_marked = false;
     for (const TaskNo up : run.workflow->upstreams(no)) {
       const model::StoredTask& row = run.tasks[up.value].row;
-      upstream_marked |= row.reason == Reason::kMarked;
       switch (row.state) {
         case TaskState::kFailed:
           ++(run.workflow->task(up).allow_failure ? ends.s : ends.f);
@@ -362,8 +367,8 @@ void Oracle::CheckTriggerRules(const RunPicture& run) {
     }
     const auto rule = run.workflow->task(no).trigger_rule;
     const bool by_rule = task.row.reason == Reason::kTriggerRule;
-    // What ran stays when an upstream is marked later; what a rule settled is decided again.
-    if (!by_rule && upstream_marked) continue;
+    // What ran stays when something above it is marked later; what a rule settled is decided again.
+    if (!by_rule && run.marked) continue;
     const TaskState expected = MayRun(rule, ends)                 ? TaskState::kSucceeded
                                : MustBeUpstreamFailed(rule, ends) ? TaskState::kUpstreamFailed
                                                                   : TaskState::kSkipped;

@@ -276,6 +276,8 @@ void World::TakeOver() {
 }
 
 void World::CheckMemory(Process& process) {
+  if (const auto mismatch = engine::EnginePeer::LiveMismatch(*process.engine); mismatch != 0)
+    journal_.Violated(fmt::format("the lanes count {} live attempts too many", mismatch));
   for (const RunNo no : oracle_->TakeTouched()) {
     const model::Run* run = engine::EnginePeer::Find(*process.engine, no);
     if (run == nullptr) continue;

@@ -282,6 +282,7 @@ bool Site::Speak(Truth& truth) {
     sink->Started(truth.attempt.key);
   } else {
     sink->Ended(truth.attempt.key, *truth.outcome);
+    return !std::exchange(truth.told, true);
   }
   return true;
 }

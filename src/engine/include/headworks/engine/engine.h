@@ -198,7 +198,13 @@ class Engine final : public executor::AttemptSink {
     store::Round round;
     std::vector<Work> works;
     int failures = 0;
+    bool maybe_committed = false;
     Duration retry_at{0};
+  };
+  struct Stuck {
+    TenantId tenant;
+    RunNo run;
+    std::string why;
   };
 
   // gather.cc
@@ -226,12 +232,16 @@ class Engine final : public executor::AttemptSink {
   /// False: the store did not answer a question, so it is to be done later.
   bool Apply(Work& work);
   bool ApplyEvent(Work& work, const model::Event& event);
+  static void KeepForUnstick(std::vector<Work>& kept, const Work& work, const model::Event& event);
   bool ApplyStart(Work& work, StartWork& start);
   bool ApplyCommand(Work& work, CommandWork& command);
   void ApplyToSlot(Slot& slot, CommandWork& command);
   bool Unstick(Work& work, CommandWork& command);
   Status StepSlot(Slot& slot, const model::Event& event);
   void GrantCredit(std::vector<Work>& works);
+  static bool AtMaxParallel(const Slot& slot);
+  void QueueAgain(Slot& slot, TaskNo task);
+  void MarkStuck();
   store::Round BuildRound(const std::vector<Work>& works);
   void Rollback();
   void Park(const TenantId& tenant, RunNo run, const std::string& why, std::vector<Work> works);
@@ -316,6 +326,8 @@ class Engine final : public executor::AttemptSink {
   std::map<LiveRef, int> soft_failures_;  // attempts that no executor has taken: answers so far
   std::unordered_map<RunNo, std::vector<Work>> stuck_works_;
   std::unordered_set<RunNo> unloadable_;
+  std::deque<Stuck> to_mark_;  // parked in memory, not yet in the store
+  Duration mark_at_{0};
   std::uint64_t ready_order_ = 0;
   std::uint32_t task_states_ = 0;
   RunNo next_run_no_{0}, run_no_end_{0};

@@ -54,6 +54,7 @@ class Oracle {
     std::vector<TaskPicture> tasks;
     std::set<std::string> applied;  // "actor kind" of commands
     std::set<Epoch> ended;
+    bool marked = false;
   };
 
   void CheckRun(const store::RunWrite& write);

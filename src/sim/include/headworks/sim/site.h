@@ -62,6 +62,7 @@ class Site {
     bool hangs = false;     // does not end by itself
     bool stubborn = false;  // does not heed a cancel
     bool owes_started = false;
+    bool told = false;  // its end was said at least once
     bool settled = false;
     std::optional<model::Outcome> outcome;
   };
