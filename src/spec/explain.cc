@@ -147,6 +147,7 @@ const Explanation* Explain(std::string_view code) {
 
 std::vector<const Explanation*> Explanations() {
   std::vector<const Explanation*> all;
+  all.reserve(kExplanations.size());
   for (const Explanation& explanation : kExplanations) all.push_back(&explanation);
   return all;
 }
