@@ -384,6 +384,7 @@ TEST(Step, FirstCancelDuringFinallyLetsItFinish) {
 
 TEST(Step, LargeCancelGoesOnInLaterRounds) {
   std::vector<Task> tasks;
+  tasks.reserve(501);
   for (int i = 0; i < 500; ++i) tasks.push_back(Shell("t" + std::to_string(i)));
   tasks.push_back(Shell("f", {}, TaskRole::kFinally));
   TestRun t(Of(std::move(tasks)), 50);
@@ -764,7 +765,7 @@ TEST(Rebuild, RefusesRowsThatCannotBe) {
   EXPECT_TRUE(t.Do(StartRun{}));
   t.Queue("a");
   const StoredTask good = t.rows.begin()->second;
-  const auto code = [&](const RunHeader& header, std::vector<StoredTask> rows) {
+  const auto code = [&](const RunHeader& header, const std::vector<StoredTask>& rows) {
     Changes changes;
     const auto result = Rebuild(header, t.run.workflow, rows, t.now, changes);
     return result ? Code{} : result.error().code;

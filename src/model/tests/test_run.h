@@ -188,6 +188,7 @@ class TestRun {
 
   Run Rebuilt(Changes& effects) {
     std::vector<StoredTask> list;
+    list.reserve(rows.size());
     for (const auto& [no, row] : rows) list.push_back(row);
     auto result = Rebuild(stored, run.workflow, list, now, effects);
     if (!result) {
