@@ -461,19 +461,17 @@ void FaultVfs::PowerCut(Random& random) {
   Heal();
   const std::lock_guard lock(disk_->mutex);
   HEADWORKS_CHECK(disk_->open_files == 0);
+  enum class Cut : std::uint8_t { kKeepsAll, kLosesAll, kMixes };
+  const Cut cut{static_cast<std::uint8_t>(random.Next() % 3)};
   for (auto& [name, file] : disk_->files) {
     std::string kept = file->synced;
     for (const Change& change : file->unsynced) {
-      const std::uint64_t fate = random.Next() % 3;
-      if (change.size) {
-        if (fate != 0) Apply(kept, change, 0);
-        continue;
-      }
-      // Lost, written whole, or torn at a sector.
+      // Each write is lost, torn at a sector, or whole.
       const std::size_t sectors = (change.bytes.size() + kSector - 1) / kSector;
       const std::size_t torn =
           std::min(change.bytes.size(), random.Next() % (sectors + 1) * kSector);
-      Apply(kept, change, fate == 0 ? 0 : fate == 1 ? change.bytes.size() : torn);
+      const bool happens = cut == Cut::kKeepsAll || (cut == Cut::kMixes && random.Next() % 3 != 0);
+      if (happens) Apply(kept, change, cut == Cut::kMixes ? torn : change.bytes.size());
     }
     file->data = file->synced = std::move(kept);
     file->unsynced.clear();

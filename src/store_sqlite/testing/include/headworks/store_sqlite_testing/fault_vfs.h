@@ -40,8 +40,8 @@ class FaultVfs {
   bool stopped() const;
   /// Ends all faults.
   void Heal();
-  /// What the disk holds when the power comes back: synced bytes, and of the rest what `random`
-  /// says.  Ends all faults.  All databases must be closed.
+  /// What the disk holds when the power comes back: synced bytes, and of the rest all, nothing or
+  /// a mixture, as `random` says.  Ends all faults.  All databases must be closed.
   void PowerCut(Random& random);
 
   /// Writes, syncs, truncations and deletions so far.
