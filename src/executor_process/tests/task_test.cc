@@ -215,7 +215,7 @@ TEST_F(TaskTest, FindsItsCommandInItsOwnPath) {
 TEST_F(TaskTest, OutputIsAnObjectOrLines) {
   EXPECT_EQ(OutputOf("true"), "");
   EXPECT_EQ(OutputOf("echo > $HEADWORKS_OUTPUT"), "");
-  EXPECT_EQ(OutputOf("echo '{\"a\": [1, 2]}' > $HEADWORKS_OUTPUT"), "{\"a\": [1, 2]}\n");
+  EXPECT_EQ(OutputOf("echo '{\"a\": [1, 2]}' > $HEADWORKS_OUTPUT"), R"({"a":[1,2]})");
   EXPECT_EQ(OutputOf("echo a=1 >> $HEADWORKS_OUTPUT; echo b=x=y >> $HEADWORKS_OUTPUT;"
                      "echo a=2 >> $HEADWORKS_OUTPUT"),
             R"({"a":"2","b":"x=y"})");

@@ -181,6 +181,19 @@ TEST_F(Tree, AKilledSupervisorLeavesNothingAndIsReplaced) {
   EXPECT_NE(PidFrom(folder_.path() + "/state/supervisor.lock"), supervisor);
 }
 
+TEST_F(Tree, ATermToTheSupervisorIsNotItsEnd) {
+  // A service manager may send TERM to all processes of a service at once.
+  const auto attempt = Next(Shell("echo $$ > " + File("pid") + "; while ! [ -e " + File("go") +
+                                  " ]; do sleep 0.01; done"));
+  ASSERT_EQ(executor_->Offer(attempt).disposition, model::Disposition::kDispatched);
+  ASSERT_GT(PidFrom(File("pid")), 0);
+  const pid_t supervisor = PidFrom(folder_.path() + "/state/supervisor.lock");
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ASSERT_EQ(kill(supervisor, signal), 0);
+  std::ofstream(File("go")) << "";
+  EXPECT_EQ(sink_.Await(attempt.key).verdict, Verdict::kSucceeded);
+  EXPECT_TRUE(Alive(supervisor));
+}
+
 TEST_F(Tree, ASignalledTaskSaysWhichSignal) {
   const model::Outcome outcome = Run(Shell("kill -SEGV $$"));
   EXPECT_EQ(outcome.verdict, Verdict::kRetry);
