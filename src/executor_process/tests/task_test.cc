@@ -293,7 +293,7 @@ TEST_F(TaskTest, LinesAreStoredBeforeTheVerdict) {
   for (int i = 0; i < 20; ++i) {
     const auto attempt = Next(Shell("echo a; echo b >&2; printf c"));
     std::size_t at_verdict = 0;
-    sink_.on_ended = [&](const model::AttemptKey&) { at_verdict = Lines(attempt).size(); };
+    sink_.OnEnded([&](const model::AttemptKey&) { at_verdict = Lines(attempt).size(); });
     ASSERT_EQ(Run(attempt).verdict, Verdict::kSucceeded);
     ASSERT_EQ(at_verdict, 3U);
   }

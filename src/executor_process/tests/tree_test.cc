@@ -166,9 +166,9 @@ TEST_F(Tree, AKilledSupervisorLeavesNothingAndIsReplaced) {
   const pid_t main = PidFrom(File("main"));
   ASSERT_TRUE(Alive(aside) && Alive(child) && Alive(main));
   bool alive_at_verdict = true;
-  sink_.on_ended = [&](const model::AttemptKey&) {
+  sink_.OnEnded([&](const model::AttemptKey&) {
     alive_at_verdict = Alive(aside) || Alive(child) || Alive(main);
-  };
+  });
   const pid_t supervisor = PidFrom(folder_.path() + "/state/supervisor.lock");
   ASSERT_EQ(kill(supervisor, SIGKILL), 0);
   const model::Outcome outcome = sink_.Await(attempt.key);
@@ -176,7 +176,7 @@ TEST_F(Tree, AKilledSupervisorLeavesNothingAndIsReplaced) {
   EXPECT_EQ(outcome.reason, Reason::kLost);
   EXPECT_FALSE(alive_at_verdict);
   EXPECT_EQ(Texts(attempt), std::vector<std::string>{"said"});
-  sink_.on_ended = nullptr;
+  sink_.OnEnded(nullptr);
   EXPECT_EQ(Run(Shell("true")).verdict, Verdict::kSucceeded);
   EXPECT_NE(PidFrom(folder_.path() + "/state/supervisor.lock"), supervisor);
 }
