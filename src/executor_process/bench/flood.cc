@@ -40,7 +40,7 @@ class CountingLogStore final : public log_store::LogStore {
     for (const log_store::Batch& batch : batches) {
       lines += batch.lines.size();
       for (const log_store::Line& line : batch.lines) {
-        cut |= line.stream == log_store::Stream::kNote;
+        if (line.stream == log_store::Stream::kNote) cut = true;
       }
     }
     return {};
