@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "cgroup.h"
 #include "supervisor/proc.h"
 
 namespace headworks::executor_process {
@@ -50,12 +51,13 @@ std::vector<Process> Find(const std::vector<Process>& all, std::string_view stor
 }  // namespace
 
 SweepReport SweepLeftovers(std::string_view store_id, const std::vector<pid_t>& sessions,
-                           Duration limit) {
+                           const std::string& group, Duration limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
-  std::set<pid_t> known;
+  std::set<pid_t> known, killed;
   SweepReport report;
   while (true) {
     report.remaining.clear();
+    for (const pid_t pid : GroupMembers(group)) known.insert(pid);
     const std::vector<Process> all = supervisor::ListProcesses();
     for (const Process& p : Find(all, store_id, sessions, known)) {
       if (p.state == 'Z') {
@@ -64,9 +66,10 @@ SweepReport SweepLeftovers(std::string_view store_id, const std::vector<pid_t>& 
         continue;
       }
       report.remaining.push_back(p.pid);
-      if (supervisor::Signal(p, SIGKILL)) known.insert(p.pid);
+      if (supervisor::Signal(p, SIGKILL)) killed.insert(p.pid);
+      known.insert(p.pid);
     }
-    report.killed = known.size();
+    report.killed = killed.size();
     if (report.remaining.empty() || std::chrono::steady_clock::now() >= deadline) return report;
     std::this_thread::sleep_for(kPause);
   }

@@ -19,11 +19,12 @@ struct SweepReport {
 
 /// Kills every process that attempts of `store_id` left behind, and waits until they are gone:
 /// those with the store's mark in their environment, those in one of `sessions` (the main
-/// processes of attempts), and all their descendants.  Children of this process are reaped.
+/// processes of attempts), the members of the control group `group` (may be empty), and all their
+/// descendants.  Children of this process are reaped.
 /// This process and its ancestors are never touched.
 ///
 /// Call it when no supervisor of this store lives.  Blocks up to `limit`.
 SweepReport SweepLeftovers(std::string_view store_id, const std::vector<pid_t>& sessions,
-                           Duration limit);
+                           const std::string& group, Duration limit);
 
 }  // namespace headworks::executor_process

@@ -10,7 +10,7 @@ namespace headworks::executor_process {
 /// Most bytes of a task's output.
 inline constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;
 
-/// What a task wrote to HEADWORKS_OUTPUT, as the text of a JSON object: an object as it stands, or
+/// What a task wrote to HEADWORKS_OUTPUT, as the canonical text of a JSON object: an object, or
 /// `key=value` lines as an object of strings (a later key wins).  Empty when the file is missing
 /// or blank.  kInvalidArgument says what is wrong with it.
 Result<std::string> ReadOutputFile(const std::string& path);

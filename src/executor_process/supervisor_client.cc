@@ -18,6 +18,7 @@
 #include <cstring>
 #include <thread>
 
+#include "cgroup.h"
 #include "leftovers.h"
 #include "supervisor/proc.h"
 
@@ -63,12 +64,25 @@ Fd MemoryFile(std::string_view body) {
   return fd;
 }
 
-std::string LockHolder(int lock) {
-  std::array<char, 32> text{};
-  const ssize_t size = pread(lock, text.data(), text.size(), 0);
+/// What a lock file says about the supervisor that holds, or last held, it.
+struct Holder {
   pid_t pid = 0;
-  if (size > 0) std::from_chars(text.data(), text.data() + size, pid);
-  return pid > 0 ? fmt::format("process {}", pid) : "another process";
+  std::string group;
+};
+
+Holder ReadHolder(int lock) {
+  std::array<char, 4096> text{};
+  const ssize_t size = pread(lock, text.data(), text.size(), 0);
+  Holder holder;
+  if (size <= 0) return holder;
+  const std::string_view lines(text.data(), static_cast<std::size_t>(size));
+  std::from_chars(lines.data(), lines.data() + lines.size(), holder.pid);
+  const std::size_t first = lines.find('\n');
+  const std::size_t second = lines.find('\n', first + 1);
+  if (first != std::string_view::npos && second != std::string_view::npos) {
+    holder.group = lines.substr(first + 1, second - first - 1);
+  }
+  return holder;
 }
 
 }  // namespace
@@ -78,6 +92,7 @@ SupervisorClient::~SupervisorClient() {
   // End of file: it ends every process, then itself.
   socket_.Close();
   if (pid_ > 0) waitpid(pid_, nullptr, 0);
+  RemoveGroup(group_);
 }
 
 Status SupervisorClient::Start() {
@@ -85,7 +100,12 @@ Status SupervisorClient::Start() {
     return Unavailable("cannot become the parent of orphaned processes", errno);
   }
   HEADWORKS_ASSIGN(const Fd lock, TakeLock());
+  group_ = ReadHolder(lock.get()).group;
+  // All its members will be killed: nothing but a group of this store will do.
+  if (!group_.ends_with("/headworks-" + options_.store_id)) group_.clear();
   HEADWORKS_TRY(Sweep({}));
+  RemoveGroup(group_);
+  group_ = MakeGroup(options_.store_id);
   return Launch(lock);
 }
 
@@ -103,10 +123,11 @@ Result<Fd> SupervisorClient::TakeLock() {
       return Unavailable(fmt::format("cannot lock {}", path), errno);
     }
     if (clock.Monotonic() >= deadline) {
-      return Error{Code::kUnavailable,
-                   fmt::format("{} still ends the tasks of an earlier engine (it holds {}) after "
-                               "{}; wait for it, or look at what it waits for",
-                               LockHolder(lock.get()), path, FormatDuration(options_.lock_wait))};
+      return Error{
+          Code::kUnavailable,
+          fmt::format("process {} still ends the tasks of an earlier engine (it holds {}) "
+                      "after {}; wait for it, or look at what it waits for",
+                      ReadHolder(lock.get()).pid, path, FormatDuration(options_.lock_wait))};
     }
     std::this_thread::sleep_for(kLockPoll);
   }
@@ -114,7 +135,7 @@ Result<Fd> SupervisorClient::TakeLock() {
 }
 
 Status SupervisorClient::Sweep(const std::vector<pid_t>& sessions) {
-  const SweepReport report = SweepLeftovers(options_.store_id, sessions, kSweepLimit);
+  const SweepReport report = SweepLeftovers(options_.store_id, sessions, group_, kSweepLimit);
   if (report.killed > 0) {
     log_.Warning("killed what a dead supervisor left",
                  {{"processes", fmt::to_string(report.killed)}});
@@ -160,12 +181,21 @@ Status SupervisorClient::Launch(const Fd& lock) {
     socket_.Close();
     return Unavailable(fmt::format("cannot start the supervisor {}", program), error);
   }
-  const std::string text = fmt::format("{}\n", pid_);
+  if (!group_.empty() && !AddToGroup(group_, pid_)) {
+    RemoveGroup(group_);
+    group_.clear();
+  }
+  NoteHolder(lock);
+  return AwaitHello();
+}
+
+/// For people who wonder who holds the lock, and for the next engine: which group to look into.
+void SupervisorClient::NoteHolder(const Fd& lock) {
+  const std::string text = fmt::format("{}\n{}\n", pid_, group_);
   if (ftruncate(lock.get(), 0) != 0 ||
       pwrite(lock.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
     log_.Warning("cannot note the supervisor's pid", {{"file", options_.lock_file}});
   }
-  return AwaitHello();
 }
 
 Status SupervisorClient::AwaitHello() {

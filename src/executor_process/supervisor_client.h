@@ -96,6 +96,7 @@ class SupervisorClient {
   Result<Fd> TakeLock();
   Status Sweep(const std::vector<pid_t>& sessions);
   Status Launch(const Fd& lock);
+  void NoteHolder(const Fd& lock);
   Status AwaitHello();
   bool Send(const Packet& packet);
 
@@ -103,6 +104,8 @@ class SupervisorClient {
   Logger& log_;
   Fd socket_;
   pid_t pid_ = -1;
+  /// Control group of the supervisor; empty = none.
+  std::string group_;
   std::deque<Packet> outgoing_;
   /// Sent and not yet ended; the main process's pid once it is known.
   std::map<supervisor::AttemptKey, pid_t> live_;

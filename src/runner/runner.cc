@@ -204,10 +204,18 @@ Status Runner::Parts::OpenExecutors() {
   lines = std::make_unique<LogLines>(*logs);
   const executor_inline::InlineOptions inline_options{.threads = options.inline_threads,
                                                       .queue_depth = options.inline_queue_depth};
+  const std::string id = path.empty() ? state_dir.string() : path;
+  const executor_process::ProcessExecutorOptions process_options{
+      .supervisor_path = options.supervisor_path,
+      .state_dir = state_dir.string(),
+      .store_id = Sha256Hex(id).substr(0, 16),
+      .max_concurrent = options.max_concurrent_tasks,
+      .max_log_bytes = options.max_log_bytes};
   if (!path.empty()) {
-    HEADWORKS_ASSIGN(ledger,
-                     executor::StartLedger::Open(path + "-started", BootId(),
-                                                 executor_inline::LedgerCapacity(inline_options)));
+    HEADWORKS_ASSIGN(
+        ledger, executor::StartLedger::Open(path + "-started", BootId(),
+                                            executor_inline::LedgerCapacity(inline_options) +
+                                                executor_process::LedgerCapacity(process_options)));
   }
   inline_executor = executor_inline::NewInlineExecutor(
       inline_options, {*registry, *resolver, *lines, clock, *logger, ledger.get()});
@@ -216,14 +224,12 @@ Status Runner::Parts::OpenExecutors() {
   if (ec)
     return Error{Code::kUnavailable,
                  fmt::format("folder {} cannot be made: {}", state_dir.string(), ec.message())};
-  const std::string id = path.empty() ? state_dir.string() : path;
   HEADWORKS_ASSIGN(process_executor, executor_process::ProcessExecutor::Open(
-                                         {.supervisor_path = options.supervisor_path,
-                                          .state_dir = state_dir.string(),
-                                          .store_id = Sha256Hex(id).substr(0, 16),
-                                          .max_concurrent = options.max_concurrent_tasks,
-                                          .max_log_bytes = options.max_log_bytes},
-                                         *resolver, *logs, clock, *logger));
+                                         process_options, {.resolver = *resolver,
+                                                           .log_store = *logs,
+                                                           .clock = clock,
+                                                           .log = *logger,
+                                                           .ledger = ledger.get()}));
   HEADWORKS_TRY(dispatcher->RegisterExecutor("inline", *inline_executor));
   HEADWORKS_TRY(dispatcher->RegisterExecutor("process", *process_executor));
   return {};

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "cgroup.h"
 #include "tests/harness.h"
 
 extern char** environ;
@@ -128,6 +129,22 @@ TEST_F(EngineDeath, WhereBothDiedTheNextEngineSweepsByTheMark) {
   EXPECT_TRUE(IsLost(Earlier(1)));
 }
 
+TEST_F(EngineDeath, WhereBothDiedTheGroupKnowsWhoShedTheMark) {
+  if (MakeGroup("probe").empty()) GTEST_SKIP() << "no control group can be made here";
+  RemoveGroup(MakeGroup("probe"));
+  StartEngine(1'000, {"setsid env -i /bin/sh -c '" + Sleeper("aside") + "' &\n" + Sleeper("main")});
+  const pid_t aside = PidFrom(File("aside"));
+  ASSERT_GT(PidFrom(File("main")), 0);
+  const pid_t supervisor = SupervisorPid();
+  ASSERT_EQ(kill(engine_, SIGSTOP), 0);
+  ASSERT_EQ(kill(supervisor, SIGKILL), 0);
+  ASSERT_TRUE(WaitUntil([&] { return !Alive(supervisor); }));
+  KillEngine();
+  EXPECT_TRUE(Alive(aside));
+  Open();
+  EXPECT_FALSE(Alive(aside));
+}
+
 TEST_F(EngineDeath, NothingOfAnotherStoreIsTouched) {
   StartEngine(1'000, {Tree()});
   const std::vector<pid_t> pids = TreePids();
@@ -138,6 +155,9 @@ TEST_F(EngineDeath, NothingOfAnotherStoreIsTouched) {
         options, {.resolver = resolver_, .log_store = *logs_, .clock = clock_, .log = log_}));
   }
   for (const pid_t pid : pids) EXPECT_TRUE(Alive(pid));
+  KillEngine();
+  Open();
+  for (const pid_t pid : pids) EXPECT_FALSE(Alive(pid));
 }
 
 }  // namespace

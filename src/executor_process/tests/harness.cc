@@ -64,14 +64,21 @@ void RecordingSink::Started(const model::AttemptKey& key) {
   changed_.notify_all();
 }
 void RecordingSink::Ended(const model::AttemptKey& key, model::Outcome outcome) {
-  if (on_ended) on_ended(key);
-  const std::scoped_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
+  const auto call = on_ended_;
+  lock.unlock();
+  if (call) call(key);
+  lock.lock();
   ended_[key] = std::move(outcome);
   ++ends_;
   changed_.notify_all();
 }
 void RecordingSink::CapacityChanged() { changed_.notify_all(); }
 
+void RecordingSink::OnEnded(std::function<void(const model::AttemptKey&)> call) {
+  const std::scoped_lock lock(mutex_);
+  on_ended_ = std::move(call);
+}
 bool RecordingSink::AwaitStarted(const model::AttemptKey& key) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, kPatience, [&] { return started_.contains(key); });

@@ -58,7 +58,7 @@ class RecordingSink final : public executor::AttemptSink {
   std::size_t ends() const;
 
   /// Called within Ended, before the verdict is recorded.
-  std::function<void(const model::AttemptKey&)> on_ended;
+  void OnEnded(std::function<void(const model::AttemptKey&)> call);
 
  private:
   mutable std::mutex mutex_;
@@ -66,6 +66,7 @@ class RecordingSink final : public executor::AttemptSink {
   std::map<model::AttemptKey, int> started_;
   std::map<model::AttemptKey, model::Outcome> ended_;
   std::size_t ends_ = 0;
+  std::function<void(const model::AttemptKey&)> on_ended_;
 };
 
 class FixedResolver final : public executor::Resolver {

@@ -215,7 +215,7 @@ TEST_F(TaskTest, FindsItsCommandInItsOwnPath) {
 TEST_F(TaskTest, OutputIsAnObjectOrLines) {
   EXPECT_EQ(OutputOf("true"), "");
   EXPECT_EQ(OutputOf("echo > $HEADWORKS_OUTPUT"), "");
-  EXPECT_EQ(OutputOf("echo '{\"a\": [1, 2]}' > $HEADWORKS_OUTPUT"), "{\"a\": [1, 2]}\n");
+  EXPECT_EQ(OutputOf("echo '{\"a\": [1, 2]}' > $HEADWORKS_OUTPUT"), R"({"a":[1,2]})");
   EXPECT_EQ(OutputOf("echo a=1 >> $HEADWORKS_OUTPUT; echo b=x=y >> $HEADWORKS_OUTPUT;"
                      "echo a=2 >> $HEADWORKS_OUTPUT"),
             R"({"a":"2","b":"x=y"})");
@@ -293,7 +293,7 @@ TEST_F(TaskTest, LinesAreStoredBeforeTheVerdict) {
   for (int i = 0; i < 20; ++i) {
     const auto attempt = Next(Shell("echo a; echo b >&2; printf c"));
     std::size_t at_verdict = 0;
-    sink_.on_ended = [&](const model::AttemptKey&) { at_verdict = Lines(attempt).size(); };
+    sink_.OnEnded([&](const model::AttemptKey&) { at_verdict = Lines(attempt).size(); });
     ASSERT_EQ(Run(attempt).verdict, Verdict::kSucceeded);
     ASSERT_EQ(at_verdict, 3U);
   }

@@ -166,9 +166,9 @@ TEST_F(Tree, AKilledSupervisorLeavesNothingAndIsReplaced) {
   const pid_t main = PidFrom(File("main"));
   ASSERT_TRUE(Alive(aside) && Alive(child) && Alive(main));
   bool alive_at_verdict = true;
-  sink_.on_ended = [&](const model::AttemptKey&) {
+  sink_.OnEnded([&](const model::AttemptKey&) {
     alive_at_verdict = Alive(aside) || Alive(child) || Alive(main);
-  };
+  });
   const pid_t supervisor = PidFrom(folder_.path() + "/state/supervisor.lock");
   ASSERT_EQ(kill(supervisor, SIGKILL), 0);
   const model::Outcome outcome = sink_.Await(attempt.key);
@@ -176,9 +176,22 @@ TEST_F(Tree, AKilledSupervisorLeavesNothingAndIsReplaced) {
   EXPECT_EQ(outcome.reason, Reason::kLost);
   EXPECT_FALSE(alive_at_verdict);
   EXPECT_EQ(Texts(attempt), std::vector<std::string>{"said"});
-  sink_.on_ended = nullptr;
+  sink_.OnEnded(nullptr);
   EXPECT_EQ(Run(Shell("true")).verdict, Verdict::kSucceeded);
   EXPECT_NE(PidFrom(folder_.path() + "/state/supervisor.lock"), supervisor);
+}
+
+TEST_F(Tree, ATermToTheSupervisorIsNotItsEnd) {
+  // A service manager may send TERM to all processes of a service at once.
+  const auto attempt = Next(Shell("echo $$ > " + File("pid") + "; while ! [ -e " + File("go") +
+                                  " ]; do sleep 0.01; done"));
+  ASSERT_EQ(executor_->Offer(attempt).disposition, model::Disposition::kDispatched);
+  ASSERT_GT(PidFrom(File("pid")), 0);
+  const pid_t supervisor = PidFrom(folder_.path() + "/state/supervisor.lock");
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) ASSERT_EQ(kill(supervisor, signal), 0);
+  std::ofstream(File("go")) << "";
+  EXPECT_EQ(sink_.Await(attempt.key).verdict, Verdict::kSucceeded);
+  EXPECT_TRUE(Alive(supervisor));
 }
 
 TEST_F(Tree, ASignalledTaskSaysWhichSignal) {
