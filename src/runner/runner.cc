@@ -205,9 +205,10 @@ Status Runner::Parts::OpenExecutors() {
   const executor_inline::InlineOptions inline_options{.threads = options.inline_threads,
                                                       .queue_depth = options.inline_queue_depth};
   if (!path.empty()) {
-    HEADWORKS_ASSIGN(ledger,
-                     executor::StartLedger::Open(path + "-started", BootId(),
-                                                 executor_inline::LedgerCapacity(inline_options)));
+    HEADWORKS_ASSIGN(const RunNo next_run, database->runs().ReserveRunNos(1));
+    HEADWORKS_ASSIGN(ledger, executor::StartLedger::Open(
+                                 path + "-started", BootId(),
+                                 executor_inline::LedgerCapacity(inline_options), next_run));
   }
   inline_executor = executor_inline::NewInlineExecutor(
       inline_options, {*registry, *resolver, *lines, clock, *logger, ledger.get()});
