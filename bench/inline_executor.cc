@@ -159,8 +159,8 @@ int Main(int argc, char** argv) {
   const std::int64_t attempts = argc > 1 ? std::atoll(argv[1]) : 1'000'000;
   const std::size_t threads = argc > 2 ? static_cast<std::size_t>(std::atoi(argv[2])) : 2;
   const auto path = std::filesystem::temp_directory_path() / "headworks-bench.started";
-  auto ledger = executor::StartLedger::Open(path, "bench", 100'000);
-  if (!ledger || !(*ledger)->Reconcile({})) std::abort();
+  auto ledger = executor::StartLedger::Open(path, "bench", 100'000, RunNo(1));
+  if (!ledger) std::abort();
   std::printf("%-24s %12s %16s\n", "inline executor", "attempts/s", "cpu ns/attempt");
   for (const char* function : {"nothing", "typed"}) {
     const auto [elapsed, cpu] =

@@ -184,6 +184,7 @@ std::shared_ptr<const model::Workflow> TaskRegistry::FindWorkflow(
 std::vector<FunctionName> TaskRegistry::Functions() const {
   const std::shared_lock lock(mutex_);
   std::vector<FunctionName> names;
+  names.reserve(functions_.size());
   for (const auto& [key, entry] : functions_) names.push_back(entry->name);
   return names;
 }
@@ -191,6 +192,7 @@ std::vector<FunctionName> TaskRegistry::Functions() const {
 std::vector<std::shared_ptr<const model::Workflow>> TaskRegistry::Workflows() const {
   const std::shared_lock lock(mutex_);
   std::vector<std::shared_ptr<const model::Workflow>> all;
+  all.reserve(workflows_.size());
   for (const auto& [name, known] : workflows_) all.push_back(known.workflow);
   return all;
 }

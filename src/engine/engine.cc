@@ -16,7 +16,9 @@ Engine::Engine(EngineOptions options, store::Database& database, dispatcher::Dis
       random_(random),
       logger_(logger),
       observer_(observer),
-      start_tasks_(options_.start_tasks) {}
+      start_tasks_(options_.start_tasks),
+      next_run_no_(options_.first_run),
+      run_no_end_(options_.first_run.value + (options_.first_run.value > 0 ? 1 : 0)) {}
 
 Engine::~Engine() = default;
 

@@ -19,7 +19,7 @@ class DurationHistogram {
   Duration Quantile(double share) const;
 
  private:
-  std::array<std::uint64_t, 64 * 8> buckets_{};
+  std::array<std::uint64_t, 512> buckets_{};  // 64 powers, eight each
   std::uint64_t count_ = 0;
   std::uint64_t sum_us_ = 0;
 };

@@ -133,6 +133,7 @@ struct Runner::Parts {
   std::unique_ptr<log_store::LogStore> logs;
   std::unique_ptr<StoreResolver> resolver;
   std::unique_ptr<Watcher> watcher;
+  RunNo first_run;  // runs with a smaller number are of earlier incarnations
   std::unique_ptr<executor::StartLedger> ledger;
   std::unique_ptr<LogLines> lines;
   std::unique_ptr<executor::Executor> inline_executor;
@@ -215,7 +216,8 @@ Status Runner::Parts::OpenExecutors() {
     HEADWORKS_ASSIGN(
         ledger, executor::StartLedger::Open(path + "-started", BootId(),
                                             executor_inline::LedgerCapacity(inline_options) +
-                                                executor_process::LedgerCapacity(process_options)));
+                                                executor_process::LedgerCapacity(process_options),
+                                            first_run));
   }
   inline_executor = executor_inline::NewInlineExecutor(
       inline_options, {*registry, *resolver, *lines, clock, *logger, ledger.get()});
@@ -239,6 +241,8 @@ Status Runner::Parts::TakeOwnership() {
   engine::EngineOptions engine_options;
   engine_options.owner =
       fmt::format("{}:{}:{}", HostName(), getpid(), NewUuidV7(clock.Now(), random));
+  HEADWORKS_ASSIGN(first_run, database->runs().ReserveRunNos(1));
+  engine_options.first_run = first_run;
   engine_options.lease_ttl = options.lease_ttl;
   engine_options.inbox_poll = options.inbox_poll;
   engine_options.recover = options.enable_recovery;

@@ -31,24 +31,18 @@ class StartLedgerTest : public testing::Test {
   }
   ~StartLedgerTest() override { std::filesystem::remove_all(folder_); }
 
-  std::unique_ptr<StartLedger> Open(std::size_t capacity = 100, std::string_view boot = "boot-1") {
-    auto ledger = StartLedger::Open(path_, boot, capacity);
+  std::unique_ptr<StartLedger> Open(std::size_t capacity = 100, std::string_view boot = "boot-1",
+                                    std::int64_t next_run = 1) {
+    auto ledger = StartLedger::Open(path_, boot, capacity, RunNo(next_run));
     EXPECT_TRUE(ledger) << ledger.error().message;
     return ledger ? *std::move(ledger) : nullptr;
   }
-  /// One whose past is known: empty.
-  std::unique_ptr<StartLedger> OpenFresh(std::size_t capacity = 100) {
-    auto ledger = Open(capacity);
-    EXPECT_TRUE(ledger->Reconcile({}));
-    return ledger;
-  }
-
   const std::filesystem::path folder_;
   const std::string path_;
 };
 
 TEST_F(StartLedgerTest, RemembersMarksUntilTheyAreCleared) {
-  const auto ledger = OpenFresh();
+  const auto ledger = Open();
   EXPECT_FALSE(ledger->WasStarted(Key(1, 1)));
   EXPECT_TRUE(ledger->MarkStarted(Key(1, 1)));
   EXPECT_TRUE(ledger->WasStarted(Key(1, 1)));
@@ -60,7 +54,7 @@ TEST_F(StartLedgerTest, RemembersMarksUntilTheyAreCleared) {
 }
 
 TEST_F(StartLedgerTest, AStartIsClaimedOnce) {
-  auto ledger = OpenFresh();
+  auto ledger = Open();
   EXPECT_TRUE(ledger->MarkStarted(Key(1, 1)));
   EXPECT_EQ(ledger->MarkStarted(Key(1, 1)).error().code, Code::kConflict);
   ledger.reset();
@@ -68,7 +62,7 @@ TEST_F(StartLedgerTest, AStartIsClaimedOnce) {
 }
 
 TEST_F(StartLedgerTest, IsBoundedByItsCapacity) {
-  const auto ledger = OpenFresh(3);
+  const auto ledger = Open(3);
   for (int epoch = 1; epoch <= 3; ++epoch) EXPECT_TRUE(ledger->MarkStarted(Key(1, epoch)));
   EXPECT_EQ(ledger->MarkStarted(Key(1, 4)).error().code, Code::kAtCapacity);
   ledger->Clear(std::array{Key(1, 2)});
@@ -76,7 +70,7 @@ TEST_F(StartLedgerTest, IsBoundedByItsCapacity) {
 }
 
 TEST_F(StartLedgerTest, WhatAnEarlierIncarnationLeftTakesNoRoom) {
-  auto ledger = OpenFresh(2);
+  auto ledger = Open(2);
   EXPECT_TRUE(ledger->MarkStarted(Key(1, 1)));
   EXPECT_TRUE(ledger->MarkStarted(Key(1, 2)));
   ledger.reset();
@@ -86,63 +80,52 @@ TEST_F(StartLedgerTest, WhatAnEarlierIncarnationLeftTakesNoRoom) {
   EXPECT_EQ(ledger->MarkStarted(Key(1, 5)).error().code, Code::kAtCapacity);
 }
 
-TEST_F(StartLedgerTest, ReconcileDropsWhatNoLongerLives) {
-  auto ledger = OpenFresh();
-  EXPECT_TRUE(ledger->MarkStarted(Key(1, 1)));
-  EXPECT_TRUE(ledger->MarkStarted(Key(1, 2)));
-  ledger.reset();
-  ledger = Open();
-  EXPECT_EQ(ledger->unknown_because(), "");
-  EXPECT_TRUE(ledger->Reconcile(std::array{Key(1, 2), Key(1, 3)}));
-  EXPECT_FALSE(ledger->WasStarted(Key(1, 1)));
-  EXPECT_TRUE(ledger->WasStarted(Key(1, 2)));
-  EXPECT_FALSE(ledger->WasStarted(Key(1, 3)));
-}
-
-TEST_F(StartLedgerTest, AfterAnotherBootAllThatLivedMayHaveStarted) {
-  auto ledger = OpenFresh();
+TEST_F(StartLedgerTest, AfterAnotherBootAttemptsOfOlderRunsMayHaveStarted) {
+  auto ledger = Open();
   EXPECT_TRUE(ledger->MarkStarted(Key(1, 1)));
   ledger.reset();
-  ledger = Open(100, "boot-2");
+  ledger = Open(100, "boot-2", 8);
   EXPECT_NE(ledger->unknown_because(), "");
-  EXPECT_TRUE(ledger->WasStarted(Key(1, 2)));
+  EXPECT_TRUE(ledger->WasStarted(Key(7, 2)));
+  EXPECT_FALSE(ledger->WasStarted(Key(8, 2)));
+  EXPECT_TRUE(ledger->MarkStarted(Key(7, 2)));
+  EXPECT_TRUE(ledger->MarkStarted(Key(8, 2)));
 
-  // Still so if this incarnation dies before it has reconciled.
+  // The boundary stands for as long as the machine does.
   ledger.reset();
-  ledger = Open(100, "boot-2");
-  EXPECT_NE(ledger->unknown_because(), "");
-  EXPECT_TRUE(ledger->WasStarted(Key(1, 2)));
-
-  EXPECT_TRUE(ledger->Reconcile(std::array{Key(1, 2)}));
+  ledger = Open(100, "boot-2", 20);
   EXPECT_EQ(ledger->unknown_because(), "");
-  EXPECT_TRUE(ledger->WasStarted(Key(1, 2)));
-  EXPECT_FALSE(ledger->WasStarted(Key(1, 3)));
-  ledger.reset();
-  EXPECT_TRUE(Open(100, "boot-2")->WasStarted(Key(1, 2)));
+  EXPECT_TRUE(ledger->WasStarted(Key(7, 3)));
+  EXPECT_TRUE(ledger->WasStarted(Key(8, 2)));
+  EXPECT_FALSE(ledger->WasStarted(Key(8, 3)));
 }
 
-TEST_F(StartLedgerTest, AMissingOrDamagedFileIsUnknown) {
-  EXPECT_TRUE(Open()->WasStarted(Key(1, 1)));
-  OpenFresh();
+TEST_F(StartLedgerTest, AMissingOrDamagedFileTellsNothingOfOlderRuns) {
+  const auto expect_unknown = [this] {
+    const auto ledger = Open(100, "boot-1", 5);
+    EXPECT_NE(ledger->unknown_because(), "");
+    EXPECT_TRUE(ledger->WasStarted(Key(4, 1)));
+    EXPECT_FALSE(ledger->WasStarted(Key(5, 1)));
+  };
+  expect_unknown();
   const auto size = std::filesystem::file_size(path_);
   std::filesystem::resize_file(path_, size - 1);
-  EXPECT_TRUE(Open()->WasStarted(Key(1, 1)));
-  OpenFresh();
+  expect_unknown();
   std::ofstream(path_, std::ios::in | std::ios::out) << "other";
-  EXPECT_TRUE(Open()->WasStarted(Key(1, 1)));
+  expect_unknown();
   std::ofstream(path_, std::ios::trunc) << "x";
-  EXPECT_TRUE(Open()->WasStarted(Key(1, 1)));
+  expect_unknown();
 }
 
 TEST_F(StartLedgerTest, SaysWhereItCannotBeMade) {
-  const auto ledger = StartLedger::Open(folder_ / "absent" / "x", "boot", 1);
+  const auto ledger = StartLedger::Open(folder_ / "absent" / "x", "boot", 1, RunNo(1));
   ASSERT_FALSE(ledger);
   EXPECT_EQ(ledger.error().code, Code::kUnavailable);
   EXPECT_NE(ledger.error().message.find("absent"), std::string::npos);
 }
 
 TEST_F(StartLedgerTest, EqualsASetUnderRandomUse) {
-  auto ledger = OpenFresh(64);
+  auto ledger = Open(64);
   std::set<std::pair<std::int64_t, std::int64_t>> model;
   std::mt19937_64 random(7);  // NOLINT(*-msc51-cpp): the same every time
   for (int step = 0; step < 200'000; ++step) {
@@ -168,7 +151,7 @@ TEST_F(StartLedgerTest, EqualsASetUnderRandomUse) {
 TEST_F(StartLedgerTest, ThreadsMarkAndClearAtOnce) {
   constexpr int kThreads = 4;
   constexpr int kRounds = 5'000;
-  auto ledger = OpenFresh(kThreads * 3);
+  auto ledger = Open(kThreads * 3);
   std::vector<std::jthread> threads;
   for (int thread = 1; thread <= kThreads; ++thread)
     threads.emplace_back([&, thread] {
@@ -196,8 +179,8 @@ TEST_F(StartLedgerTest, MarksOutliveKillMinusNine) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      auto ledger = StartLedger::Open(path_, "boot-1", 2 * kWindow);
-      if (!ledger || !(*ledger)->Reconcile({})) ::_exit(1);
+      auto ledger = StartLedger::Open(path_, "boot-1", 2 * kWindow, RunNo(1));
+      if (!ledger) ::_exit(1);
       for (std::int64_t epoch = 1;; ++epoch) {
         if (!(*ledger)->MarkStarted(Key(1, epoch))) ::_exit(2);
         if (epoch > kWindow) (*ledger)->Clear(std::array{Key(1, epoch - kWindow)});

@@ -564,12 +564,11 @@ class InlineLedgerTest : public InlineExecutorTest {
     executor_.reset();
     std::filesystem::remove_all(folder_);
   }
-  void Open(std::span<const AttemptKey> live) {
-    auto ledger =
-        executor::StartLedger::Open(folder_ / "db.started", "boot", LedgerCapacity(kSmall));
+  void Open() {
+    auto ledger = executor::StartLedger::Open(folder_ / "db.started", "boot",
+                                              LedgerCapacity(kSmall), RunNo(1));
     ASSERT_TRUE(ledger) << ledger.error().message;
     ledger_ = *std::move(ledger);
-    ASSERT_TRUE(ledger_->Reconcile(live));
   }
   std::filesystem::path folder_;
 };
@@ -578,11 +577,11 @@ TEST_F(InlineLedgerTest, WhatBeganBeforeACrashIsLostAndTheRestIsAbsent) {
   const Attempt begun = Make("code", [] {});
   const Attempt not_begun = MakeAgain("code");
   const std::vector<AttemptKey> live = {begun.key, not_begun.key};
-  Open({});
+  Open();
   ASSERT_TRUE(ledger_->MarkStarted(begun.key));  // an incarnation that ended right here
   ledger_.reset();
 
-  Open(live);
+  Open();
   Start(kSmall);
   const auto inspected = executor_->Inspect(std::array{begun, not_begun});
   ASSERT_TRUE(inspected);
@@ -612,7 +611,7 @@ TEST_F(InlineLedgerTest, AfterKillMinusNineOnlyWhatBeganIsLost) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    Open({});
+    Open();
     InlineOptions one = kSmall;
     one.threads = 1;
     Start(one);
@@ -625,7 +624,7 @@ TEST_F(InlineLedgerTest, AfterKillMinusNineOnlyWhatBeganIsLost) {
   ASSERT_EQ(::kill(child, SIGKILL), 0);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
 
-  Open(std::array{begun.key, waiting.key});
+  Open();
   Start(kSmall);
   const auto inspected = executor_->Inspect(std::array{begun, waiting});
   ASSERT_TRUE(inspected);
@@ -634,7 +633,8 @@ TEST_F(InlineLedgerTest, AfterKillMinusNineOnlyWhatBeganIsLost) {
 }
 
 TEST_F(InlineLedgerTest, ALedgerThatIsTooSmallIsRefused) {
-  auto ledger = executor::StartLedger::Open(folder_ / "small", "boot", LedgerCapacity(kSmall) - 1);
+  auto ledger =
+      executor::StartLedger::Open(folder_ / "small", "boot", LedgerCapacity(kSmall) - 1, RunNo(1));
   ASSERT_TRUE(ledger);
   executor_ = NewInlineExecutor(kSmall, {.registry = registry_,
                                          .resolver = inputs_,
@@ -647,7 +647,7 @@ TEST_F(InlineLedgerTest, ALedgerThatIsTooSmallIsRefused) {
 }
 
 TEST_F(InlineLedgerTest, ManyAttemptsFromManyThreadsEachEndOnce) {
-  Open({});
+  Open();
   Start(kSmall);
   std::atomic<int> calls{0};
   const Attempt first = Make("count", [&] { ++calls; });

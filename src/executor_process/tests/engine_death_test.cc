@@ -76,7 +76,6 @@ TEST_F(EngineDeath, TheSupervisorEndsEverythingAndTheNextEngineKnowsWhatRan) {
   for (const pid_t pid : pids) ASSERT_TRUE(Alive(pid));
   KillEngine();
   const auto ran = Earlier(1), never = Earlier(2);
-  live_before_ = {ran.key, never.key};
   Open();
   for (const pid_t pid : pids) EXPECT_FALSE(Alive(pid));
   EXPECT_TRUE(IsLost(ran));
@@ -123,7 +122,6 @@ TEST_F(EngineDeath, WhereBothDiedTheNextEngineSweepsByTheMark) {
   KillEngine();
   // The main process dies with the supervisor; what left it does not.
   EXPECT_TRUE(Alive(pids[0]));
-  live_before_ = {Earlier(1).key};
   Open();
   for (const pid_t pid : pids) EXPECT_FALSE(Alive(pid));
   EXPECT_TRUE(IsLost(Earlier(1)));

@@ -18,8 +18,8 @@ int RunEngine(int argc, char** argv) {
   const std::string folder = argv[1];
   const ProcessExecutorOptions options = OptionsOf(folder);
   const auto ledger =
-      executor::StartLedger::Open(folder + "/started", "boot", LedgerCapacity(options));
-  if (!ledger || !(*ledger)->Reconcile({})) return 1;
+      executor::StartLedger::Open(folder + "/started", "boot", LedgerCapacity(options), RunNo(1));
+  if (!ledger) return 1;
   const auto executor = ProcessExecutor::Open(options, {.resolver = resolver,
                                                         .log_store = *logs,
                                                         .clock = clock,

@@ -139,11 +139,10 @@ model::Task Exec(std::vector<std::string> argv) {
 }
 
 void ExecutorTest::Open() {
-  auto ledger =
-      executor::StartLedger::Open(folder_.path() + "/started", "boot", LedgerCapacity(Options()));
+  auto ledger = executor::StartLedger::Open(folder_.path() + "/started", "boot",
+                                            LedgerCapacity(Options()), RunNo(1));
   ASSERT_TRUE(ledger) << ledger.error().message;
   ledger_ = *std::move(ledger);
-  ASSERT_TRUE(ledger_->Reconcile(live_before_));
   auto opened = ProcessExecutor::Open(Options(), {.resolver = resolver_,
                                                   .log_store = *logs_,
                                                   .clock = clock_,

@@ -115,8 +115,6 @@ class ExecutorTest : public ::testing::Test {
   RecordingSink sink_;
   std::unique_ptr<executor::StartLedger> ledger_;
   std::unique_ptr<ProcessExecutor> executor_;
-  /// What the store says that lives, when an executor is opened.
-  std::vector<model::AttemptKey> live_before_;
   std::int64_t last_epoch_ = 0;
 };
 

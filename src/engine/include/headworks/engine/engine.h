@@ -33,6 +33,8 @@ namespace headworks::engine {
 struct EngineOptions {
   /// Name of this incarnation; holder of the attempts that it hands out.  Unique per start.
   std::string owner;
+  /// A run number that the caller has reserved, to be used first; 0 = none.
+  RunNo first_run;
   Duration lease_ttl = std::chrono::seconds(10);
   Duration inbox_poll = std::chrono::milliseconds(20);
   /// "Started" is written with the next round, or after this long: a task that ends sooner costs
@@ -160,10 +162,10 @@ class Engine final : public executor::AttemptSink {
     std::optional<std::string> insert_input;
     std::vector<model::Changes::Offer> superseded;  // verdicts that came too late
     std::priority_queue<ReadyTask> held;            // ready, but `max_parallel` attempts are live
-    std::vector<model::TimerDue> due;  // timers that were due when the run was loaded
-    bool touched = false;              // has changes in the round under way
-    bool visited = false;              // loaded or looked at in the round under way
-    bool continuing = false;           // ContinueRun or StartRun is in the backlog
+    std::vector<model::TimerDue> due;               // timers that were due when the run was loaded
+    bool touched = false;                           // has changes in the round under way
+    bool visited = false;                           // loaded or looked at in the round under way
+    bool continuing = false;                        // ContinueRun or StartRun is in the backlog
     bool deleted = false;
   };
   struct LiveRef {
@@ -315,7 +317,7 @@ class Engine final : public executor::AttemptSink {
   std::deque<std::vector<Work>> isolated_;  // halves of a round that failed for good
   std::optional<Pending> pending_;
   std::optional<std::pair<RunNo, Error>> faulted_;  // its Step failed in the round under way
-  std::vector<RunNo> visited_;  // in order of first visit
+  std::vector<RunNo> visited_;                      // in order of first visit
   std::size_t round_rows_ = 0;
   std::size_t round_bytes_ = 0;
   std::unordered_map<std::string, control::Started> round_start_keys_;
@@ -331,7 +333,7 @@ class Engine final : public executor::AttemptSink {
   std::uint64_t ready_order_ = 0;
   std::uint32_t task_states_ = 0;
   RunNo next_run_no_{0}, run_no_end_{0};
-  std::int64_t run_no_block_ = 8;
+  std::int64_t run_no_block_ = 1;  // doubles, so that a short-lived engine skips few
   Duration next_inbox_{0};
   std::unordered_set<std::int64_t> inbox_held_;  // rows that are in memory, not yet consumed
   std::int64_t data_version_ = -1;

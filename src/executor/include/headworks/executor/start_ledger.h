@@ -19,33 +19,28 @@ namespace headworks::executor {
 /// Which attempts of this engine's local executors have begun user code: the evidence that tells,
 /// after a crash, an attempt that may be offered again from one that is lost (I4, I5).
 ///
-/// A side file of the store (`<database>.started`), mapped into memory: a mark is a few stores,
+/// A side file of the store (`<database>-started`), mapped into memory: a mark is a few stores,
 ///   no system call, and outlives the process however it dies, because the pages are the
-///   kernel's.  They do not outlive the kernel: the file is not synced, so after another boot (or
-///   if it is missing or damaged) nothing is known, and everything is taken as started.
-/// Use.  Open; once the store's live attempts are known, Reconcile; then for each attempt
-///   MarkStarted before its first instruction of user code, and Clear once its verdict is stored.
+///   kernel's.  They do not outlive the kernel: the file is not synced.  So where the file is from
+///   another boot, missing or damaged, nothing is known of the runs that exist by then, and their
+///   attempts are taken as started; run numbers rise, so later runs are told by theirs.
+/// Use.  MarkStarted before the first instruction of user code, Clear once the verdict is stored.
 ///   An executor answers Inspect for an attempt it does not know by WasStarted: yes = lost,
-///   no = Absent.
+///   no = Absent.  A mark whose verdict was stored just before a crash stays until the next boot.
 /// Owner.  One open ledger per file: whoever owns the store owns it.  Executors may share one.
-/// Threads.  All methods may be called concurrently, except Reconcile.
+/// Threads.  All methods may be called concurrently.
 class StartLedger {
  public:
   /// Takes over what an earlier incarnation left, with room for `capacity` marks beside it (at
   /// least as many as the executors can have begun and not yet settled).
-  /// `boot_id` is the kernel's (/proc/sys/kernel/random/boot_id).
-  /// kUnavailable: the file cannot be made (says why).
+  /// `boot_id` is the kernel's (/proc/sys/kernel/random/boot_id).  `next_run`: above all runs that
+  /// the store has.  kUnavailable: the file cannot be made (says why).
   static Result<std::unique_ptr<StartLedger>> Open(std::string path, std::string_view boot_id,
-                                                   std::size_t capacity);
+                                                   std::size_t capacity, RunNo next_run);
   /// The file stays.
   ~StartLedger();
   StartLedger(const StartLedger&) = delete;
   StartLedger& operator=(const StartLedger&) = delete;
-
-  /// Tells which attempts live in the store, before the first mark of this incarnation.  Marks of
-  /// others are dropped (their verdict was stored); what was unknown becomes "these were started,
-  /// nothing else was".  Errors as Open; then everything is as before.
-  Status Reconcile(std::span<const model::AttemptKey> live);
 
   /// Claims the start.  kConflict: it was claimed before (by an earlier incarnation, or twice), so
   /// the code must not run.  kAtCapacity: more are marked than `capacity`.
@@ -55,7 +50,7 @@ class StartLedger {
   bool WasStarted(const model::AttemptKey& key) const;
 
   std::size_t capacity() const { return capacity_; }
-  /// Why nothing is known of earlier incarnations; empty if it is.  For the log.
+  /// Why nothing was known when this was opened; empty if it was.  For the log.
   const std::string& unknown_because() const { return unknown_because_; }
 
  private:
@@ -68,21 +63,9 @@ class StartLedger {
     std::atomic<std::int64_t> epoch;
   };
 
-  /// A mapped file: a hash set with linear probing, at most half full.
-  struct Table {
-    Header* header = nullptr;
-    std::size_t bytes = 0;
-    std::span<Slot> slots;
-    std::size_t used = 0;
-    std::size_t limit = 0;
-
-    static Table At(void* memory, std::size_t bytes, std::size_t slots, std::size_t limit);
-    void Unmap() const;
-  };
-
-  StartLedger(std::string path, std::string_view boot_id, std::size_t capacity);
+  StartLedger(std::string path, std::string_view boot_id, std::size_t capacity, RunNo next_run);
   std::vector<Mark> ReadMarks();
-  Status Replace(std::span<const Mark> marks);
+  Status Create(std::span<const Mark> marks);
   std::size_t SlotOf(const Mark& mark) const;
   void Put(const Mark& mark, std::size_t slot);
   void Remove(std::size_t slot);
@@ -90,10 +73,16 @@ class StartLedger {
   const std::string path_;
   const std::string boot_id_;
   const std::size_t capacity_;
+  RunNo known_from_;  // of runs from here on all is known
   std::string unknown_because_;
 
+  void* memory_ = nullptr;
+  std::size_t bytes_ = 0;
   mutable std::mutex mutex_;
-  Table table_;  // guarded by mutex_
+  // Guarded by mutex_: a hash set with linear probing, at most half full.
+  std::span<Slot> slots_;
+  std::size_t used_ = 0;
+  std::size_t limit_ = 0;
 };
 
 }  // namespace headworks::executor
