@@ -75,7 +75,7 @@ class CommandTree {
         ->group("Settings");
     for (const Setting& setting : AllSettings()) {
       const std::string names =
-          (setting.key == "output" ? "-o," : std::string()) + setting.FlagName();
+          (setting.key == "format" ? "-o," : std::string()) + setting.FlagName();
       app_.add_option_function<std::string>(
               names,
               [this, key = setting.key](const std::string& value) {

@@ -122,7 +122,7 @@ Result<Exit> RunFile(const Context& context, const RunArgs& args) {
   HEADWORKS_ASSIGN(auto runner,
                    args.detach ? AttachRunner(context) : OpenOrAttach(context, options));
   if (runner->is_engine()) HEADWORKS_TRY(NoteUnfinished(context, *runner));
-  HEADWORKS_TRY(runner->Register(workflow, args.file));
+  HEADWORKS_TRY(runner->Register(workflow, SourceOf(args.file)));
   HEADWORKS_ASSIGN(const RunHandle handle, runner->Start(workflow->name().workflow, start));
   if (args.detach) {
     if (context.wants_table())

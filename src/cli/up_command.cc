@@ -138,7 +138,7 @@ class Folder {
       if (inserted) Print(fmt::format("workflow {} unchanged ({})\n", name, file));
       return {};
     }
-    HEADWORKS_TRY(runner_.Register(*workflow, file));
+    HEADWORKS_TRY(runner_.Register(*workflow, SourceOf(file)));
     Print(fmt::format("workflow {} {} as version {} ({})\n", name,
                       before ? "updated" : "registered", (*workflow)->version().substr(0, 12),
                       file));

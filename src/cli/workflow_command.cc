@@ -68,10 +68,10 @@ Result<Exit> RegisterWorkflows(const Context& context, const std::vector<std::st
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   json::array list;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    HEADWORKS_TRY(runner->Register(workflows[i], files[i]));
+    HEADWORKS_TRY(runner->Register(workflows[i], SourceOf(files[i])));
     list.emplace_back(json::object{{"workflow", workflows[i]->name().workflow},
                                    {"version", workflows[i]->version()},
-                                   {"source", files[i]}});
+                                   {"source", SourceOf(files[i])}});
     if (context.wants_table())
       Print(fmt::format("registered {} as version {}\n", workflows[i]->name().workflow,
                         workflows[i]->version().substr(0, 12)));

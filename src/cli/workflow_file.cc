@@ -29,6 +29,10 @@ Result<std::shared_ptr<const model::Workflow>> LoadWorkflow(const std::string& p
   return model::Workflow::Create(std::move(definition));
 }
 
+std::string SourceOf(const std::string& path) {
+  return fs::absolute(path).lexically_normal().string();
+}
+
 Result<std::string> ReadInput(const std::string& argument) {
   if (argument.empty()) return std::string("{}");
   std::string text = argument;

@@ -14,6 +14,8 @@ namespace headworks::cli {
 Result<std::shared_ptr<const model::Workflow>> LoadWorkflow(const std::string& path,
                                                             const std::string& tenant,
                                                             const std::string& name = "");
+/// How a registered workflow names the file that it came from: the same from every folder.
+std::string SourceOf(const std::string& path);
 /// A JSON object as text, from the argument itself or, with "@FILE", from a file; empty = {}.
 Result<std::string> ReadInput(const std::string& argument);
 /// Workflow files in `folder` (.yaml, .yml, .json), sorted by name; not below it.

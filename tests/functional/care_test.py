@@ -23,6 +23,7 @@ class WorkflowTest(Case):
         shown = self.json("workflow", "show", "one")
         self.assertEqual(shown["workflow"], "one")
         self.assertEqual(len(shown["version"]), 64)
+        self.assertEqual(shown["source"], str(self.dir / "w/one.yaml"))
         self.assertRegex(self.hw("workflow", "show", "embedded::one").stdout, r"0 +a +")
         self.hw("workflow", "delete", "one")
         done = self.hw("workflow", "show", "one", code=NOT_FOUND)

@@ -18,19 +18,19 @@ class LookTest(Case):
 
     def test_list_shows_newest_first_and_filters(self):
         self.assertEqual(self.json("runs", "list"), [])
-        self.hw("run", "fine.yaml")
-        self.hw("run", "bad.yaml", code=FAILED)
-        self.hw("run", "fine.yaml")
-        runs = self.json("runs", "list")
-        self.assertEqual([run["run"] for run in runs], [3, 2, 1])
-        self.assertEqual([run["run"] for run in self.json("runs", "list", "--state", "failed")],
-                         [2])
-        self.assertEqual([run["run"] for run in self.json("runs", "list", "--workflow", "fine")],
-                         [3, 1])
-        self.assertEqual([run["run"] for run in self.json("runs", "list", "--limit", "1")], [3])
+        first = self.json("run", "fine.yaml")["run"]
+        bad = self.json("run", "bad.yaml", code=FAILED)["run"]
+        last = self.json("run", "fine.yaml")["run"]
+
+        def listed(*args):
+            return [run["run"] for run in self.json("runs", "list", *args)]
+        self.assertEqual(listed(), [last, bad, first])
+        self.assertEqual(listed("--state", "failed"), [bad])
+        self.assertEqual(listed("--workflow", "fine"), [last, first])
+        self.assertEqual(listed("--limit", "1"), [last])
         self.assertEqual(self.json("runs", "list", "--state", "pending,running,stuck"), [])
         table = self.hw("runs", "list").stdout
-        self.assertRegex(table, r"RUN +ID +WORKFLOW +STATE +TASKS +CREATED +TOOK\n3 ")
+        self.assertRegex(table, r"RUN +ID +WORKFLOW +STATE +TASKS +CREATED +TOOK\n" + str(last) + " ")
         self.assertIn("1 failed", table)
         done = self.hw("runs", "list", "--state", "faild", code=USAGE)
         self.assertIn("did you mean 'failed'?", done.stderr)

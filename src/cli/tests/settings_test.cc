@@ -84,8 +84,8 @@ TEST_F(SettingsTest, BadValueNamesWhereItCameFrom) {
   environment_["HEADWORKS_INLINE_THREADS"] = "many";
   ExpectRefused("HEADWORKS_INLINE_THREADS: 'many' is not a number from 0 to 1024");
   environment_.clear();
-  flags_["output"] = "jsn";
-  ExpectRefused("--output: 'jsn' is none of table, json, yaml, did you mean 'json'?");
+  flags_["format"] = "jsn";
+  ExpectRefused("--format: 'jsn' is none of table, json, yaml, did you mean 'json'?");
 }
 
 TEST_F(SettingsTest, NumbersAndSizesAreBounded) {
@@ -141,6 +141,13 @@ TEST_F(SettingsTest, VariablesThatMeanNothingAreFound) {
   const std::vector<std::string> variables = {"HEADWORKS_STORE=x", "HEADWORKS_TRY=1",
                                               "HEADWORKS_STOER=x", "PATH=/bin"};
   EXPECT_EQ(UnknownVariables(variables), std::vector<std::string>{"HEADWORKS_STOER"});
+}
+
+TEST(Settings, NoneReadsWhatTasksAreGiven) {
+  for (const Setting& setting : AllSettings())
+    for (const char* variable : {"HEADWORKS_INPUT", "HEADWORKS_OUTPUT", "HEADWORKS_EPOCH",
+                                 "HEADWORKS_TRY", "HEADWORKS_SCRATCH", "HEADWORKS_IDEMPOTENCY_KEY"})
+      EXPECT_NE(setting.EnvironmentName(), variable) << "a task could not call headworks";
 }
 
 TEST(Settings, ReferencePageHasEveryKey) {
