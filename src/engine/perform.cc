@@ -104,6 +104,9 @@ void Engine::Offer(const executor::Attempt& attempt) {
     soft_failures_.erase(ref);
     return;
   }
+  if (const auto soft = soft_failures_.find(ref);
+      soft != soft_failures_.end() && soft->second == kAnsweredNo)
+    return;
   if (task.cancel_sent) {  // an executor may have it nevertheless: ask
     to_inspect_.push_back(attempt);
     return;
@@ -140,7 +143,7 @@ void Engine::Offer(const executor::Attempt& attempt) {
     }
     case model::Disposition::kRejected:
     case model::Disposition::kRefused:
-      soft_failures_.erase(ref);
+      soft_failures_[ref] = kAnsweredNo;
       backlog_.push_back(
           EventOf(*slot->second,
                   model::OfferAnswered{ref.task, ref.epoch, result.disposition, result.cause}));

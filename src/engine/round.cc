@@ -211,13 +211,14 @@ bool Engine::Apply(Work& work) {
 }
 
 void Engine::KeepForUnstick(std::vector<Work>& kept, const Work& work, const model::Event& event) {
-  // All else is derived when the run is loaded again, and a verdict may be said many times.
+  if (const auto* answered = std::get_if<model::OfferAnswered>(&event))
+    soft_failures_[{work.run, answered->task, answered->epoch}] = 0;  // it is offered once more
+  // All else is derived when the run is loaded again; a verdict may be said many times.
   const auto* ended = std::get_if<model::AttemptEnded>(&event);
   if (ended == nullptr) return;
-  for (const Work& other : kept) {
-    const auto& known = std::get<model::AttemptEnded>(std::get<model::Event>(other.what));
-    if (known.task == ended->task && known.epoch == ended->epoch) return;
-  }
+  for (const Work& other : kept)
+    if (std::get<model::AttemptEnded>(std::get<model::Event>(other.what)).epoch == ended->epoch)
+      return;
   kept.push_back({.tenant = work.tenant, .run = work.run, .what = event});
 }
 
@@ -464,7 +465,10 @@ void Engine::GrantCredit(std::vector<Work>& works) {
       const auto found = slots_.find(next.run);
       if (found == slots_.end()) continue;
       Slot& slot = *found->second;
-      if (slot.run.tasks[next.task.value].state != model::TaskState::kReady) continue;
+      if (slot.run.tasks[next.task.value].state != model::TaskState::kReady) {
+        ReleaseHeld(slot);  // its place is another's
+        continue;
+      }
       if (AtMaxParallel(slot)) {
         slot.held.push(next);
         continue;

@@ -95,11 +95,12 @@ bool Oracle::IsLiveEpoch(const model::AttemptKey& key) const {
   return task.row.epoch == key.epoch && model::IsLive(task.row.state);
 }
 
-void Oracle::CheckOffer(const executor::Attempt& attempt, const Incarnation& by, int owner) {
-  // One that lost its lease may offer what it had queued; the start gate tells it to stop.
-  if (by.number != owner || IsLiveEpoch(attempt.key)) return;
+bool Oracle::CheckOffer(const executor::Attempt& attempt, const Incarnation& by, int owner) {
+  if (by.number != owner) return false;
+  if (IsLiveEpoch(attempt.key)) return true;
   Fail(attempt.key.run, fmt::format("I1 offered without a committed row: {} epoch {}",
                                     attempt.task().id, attempt.key.epoch.value));
+  return false;
 }
 
 void Oracle::Committed(const store::Round& round, const Incarnation& by, int owner) {

@@ -137,7 +137,7 @@ World::World(const ScheduleOptions& options)
       [this](const std::string& version) { return versions_.at(version); });
   const Site::Hooks hooks{
       .offered = [this](const executor::Attempt& attempt,
-                        const Incarnation& by) { oracle_->CheckOffer(attempt, by, owner_); },
+                        const Incarnation& by) { return oracle_->CheckOffer(attempt, by, owner_); },
       .gate = [this](const model::AttemptKey& key) { return oracle_->IsLiveEpoch(key); }};
   for (const char* name : {"functions", "commands"}) {
     const auto kind = dice_.Chance(500) ? Site::Kind::kLocal : Site::Kind::kRemote;

@@ -97,7 +97,8 @@ std::uint32_t Site::Used() const {
 }
 
 executor::OfferResult Site::Offer(Port& port, const executor::Attempt& attempt) {
-  hooks_.offered(attempt, port.incarnation());
+  if (!hooks_.offered(attempt, port.incarnation()))
+    return {model::Disposition::kTransient, "the term is over"};
   if (dice_.Chance(faults_.crash_in_offer)) {
     journal_.Note("crash within an offer");
     port.incarnation().crashed = true;

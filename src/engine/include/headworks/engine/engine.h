@@ -172,6 +172,8 @@ class Engine final : public executor::AttemptSink {
     Epoch epoch;
     auto operator<=>(const LiveRef&) const = default;
   };
+  /// The platform said no for good; the event that ends the epoch is under way.
+  static constexpr int kAnsweredNo = -1;
   struct Lane {
     std::priority_queue<ReadyTask> ready;
     std::deque<LiveRef> deferred;  // accepted by nobody yet, same epoch
@@ -232,7 +234,7 @@ class Engine final : public executor::AttemptSink {
   /// False: the store did not answer a question, so it is to be done later.
   bool Apply(Work& work);
   bool ApplyEvent(Work& work, const model::Event& event);
-  static void KeepForUnstick(std::vector<Work>& kept, const Work& work, const model::Event& event);
+  void KeepForUnstick(std::vector<Work>& kept, const Work& work, const model::Event& event);
   bool ApplyStart(Work& work, StartWork& start);
   bool ApplyCommand(Work& work, CommandWork& command);
   void ApplyToSlot(Slot& slot, CommandWork& command);
@@ -323,7 +325,8 @@ class Engine final : public executor::AttemptSink {
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   std::deque<StartedNote> started_;
   std::deque<executor::Attempt> to_inspect_;
-  std::map<LiveRef, int> soft_failures_;  // attempts that no executor has taken: answers so far
+  /// Attempts that no executor has taken: soft answers so far, or kAnsweredNo.
+  std::map<LiveRef, int> soft_failures_;
   std::unordered_map<RunNo, std::vector<Work>> stuck_works_;
   std::unordered_set<RunNo> unloadable_;
   std::deque<Stuck> to_mark_;  // parked in memory, not yet in the store
