@@ -42,6 +42,8 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
   std::vector<Work> works;
   const auto apply = [&](Work work) {
     const bool done = Apply(work);
+    // Credit is granted anew; the run need only be there.
+    if (!done && IsQueueTask(work)) work.what = model::Event(model::ContinueRun{});
     (done ? works : later_).push_back(std::move(work));
     if (!done) later_at_ = clock_.Monotonic() + kFirstRetry;
     return !faulted_;
@@ -56,12 +58,15 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
         apply(std::move(next));
       }
   }
-  for (Work& work : again) {
-    if (faulted_)
-      works.push_back(std::move(work));
-    else
-      apply(std::move(work));
-  }
+  // As in any round, credit comes last: nothing is queued after a cancel.
+  for (const bool credit : {false, true})
+    for (Work& work : again) {
+      if (IsQueueTask(work) != credit) continue;
+      if (faulted_)
+        works.push_back(std::move(work));
+      else
+        apply(std::move(work));
+    }
   if (grant && start_tasks_ && !faulted_) GrantCredit(works);
   if (faulted_) return SetAside(std::move(works));
   store::Round round = BuildRound(works);
@@ -114,6 +119,11 @@ bool Engine::TryCommit() {
   Rollback();
   Split(std::move(failed.works), error);
   return true;
+}
+
+bool Engine::IsQueueTask(const Work& work) {
+  const auto* event = std::get_if<model::Event>(&work.what);
+  return event != nullptr && std::holds_alternative<model::QueueTask>(*event);
 }
 
 void Engine::SetAside(std::vector<Work> works) {

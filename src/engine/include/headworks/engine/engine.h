@@ -160,10 +160,10 @@ class Engine final : public executor::AttemptSink {
     std::optional<std::string> insert_input;
     std::vector<model::Changes::Offer> superseded;  // verdicts that came too late
     std::priority_queue<ReadyTask> held;            // ready, but `max_parallel` attempts are live
-    std::vector<model::TimerDue> due;  // timers that were due when the run was loaded
-    bool touched = false;              // has changes in the round under way
-    bool visited = false;              // loaded or looked at in the round under way
-    bool continuing = false;           // ContinueRun or StartRun is in the backlog
+    std::vector<model::TimerDue> due;               // timers that were due when the run was loaded
+    bool touched = false;                           // has changes in the round under way
+    bool visited = false;                           // loaded or looked at in the round under way
+    bool continuing = false;                        // ContinueRun or StartRun is in the backlog
     bool deleted = false;
   };
   struct LiveRef {
@@ -174,6 +174,8 @@ class Engine final : public executor::AttemptSink {
   };
   /// The platform said no for good; the event that ends the epoch is under way.
   static constexpr int kAnsweredNo = -1;
+  /// An executor may have it or not: it is asked until it knows.
+  static constexpr int kInDoubt = -2;
   struct Lane {
     std::priority_queue<ReadyTask> ready;
     std::deque<LiveRef> deferred;  // accepted by nobody yet, same epoch
@@ -247,6 +249,7 @@ class Engine final : public executor::AttemptSink {
   store::Round BuildRound(const std::vector<Work>& works);
   void Rollback();
   void Park(const TenantId& tenant, RunNo run, const std::string& why, std::vector<Work> works);
+  static bool IsQueueTask(const Work& work);
   void SetAside(std::vector<Work> works);
   void Answer(std::vector<Work>& works);
   void Lose(const Error& error);
@@ -265,6 +268,7 @@ class Engine final : public executor::AttemptSink {
   /// The owner ends an epoch that no executor has (I5).
   void EndUnstarted(const LiveRef& ref, model::Verdict verdict);
   void CancelAttempt(Slot& slot, TaskNo task, Epoch epoch);
+  void Doubt(const executor::Attempt& attempt);
   executor::Attempt MakeAttempt(const Slot& slot, TaskNo task, Epoch epoch) const;
   void Notify(const Slot& slot);
   void EvictVisited();
@@ -317,7 +321,7 @@ class Engine final : public executor::AttemptSink {
   std::deque<std::vector<Work>> isolated_;  // halves of a round that failed for good
   std::optional<Pending> pending_;
   std::optional<std::pair<RunNo, Error>> faulted_;  // its Step failed in the round under way
-  std::vector<RunNo> visited_;  // in order of first visit
+  std::vector<RunNo> visited_;                      // in order of first visit
   std::size_t round_rows_ = 0;
   std::size_t round_bytes_ = 0;
   std::unordered_map<std::string, control::Started> round_start_keys_;
@@ -325,7 +329,7 @@ class Engine final : public executor::AttemptSink {
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   std::deque<StartedNote> started_;
   std::deque<executor::Attempt> to_inspect_;
-  /// Attempts that no executor has taken: soft answers so far, or kAnsweredNo.
+  /// Attempts that no executor is known to have: soft answers so far, kAnsweredNo or kInDoubt.
   std::map<LiveRef, int> soft_failures_;
   std::unordered_map<RunNo, std::vector<Work>> stuck_works_;
   std::unordered_set<RunNo> unloadable_;
