@@ -80,8 +80,8 @@ function(headworks_install target component)
   endif()
   set_property(GLOBAL APPEND PROPERTY HEADWORKS_COMPONENTS ${component})
   install(TARGETS ${target} EXPORT headworks-${component}
-    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-    FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component}
+    FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT ${component})
 endfunction()
 
 # Called once, after the last module.
@@ -90,13 +90,15 @@ function(headworks_install_package)
   get_property(components GLOBAL PROPERTY HEADWORKS_COMPONENTS)
   list(REMOVE_DUPLICATES components)
   foreach(component IN LISTS components)
-    install(EXPORT headworks-${component} NAMESPACE headworks:: DESTINATION ${where})
+    install(EXPORT headworks-${component} NAMESPACE headworks:: DESTINATION ${where}
+      COMPONENT ${component})
   endforeach()
   configure_package_config_file(cmake/headworksConfig.cmake.in headworksConfig.cmake
     INSTALL_DESTINATION ${where})
   write_basic_package_version_file(headworksConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/headworksConfig.cmake
-    ${CMAKE_CURRENT_BINARY_DIR}/headworksConfigVersion.cmake DESTINATION ${where})
+    ${CMAKE_CURRENT_BINARY_DIR}/headworksConfigVersion.cmake DESTINATION ${where}
+    COMPONENT author)
 endfunction()
 
 # Sets `result` to whether a test with these labels belongs to this build tree.

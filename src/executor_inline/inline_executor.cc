@@ -160,7 +160,8 @@ class InlineExecutor final : public executor::Executor {
   bool draining_ = false;
   bool closing_ = false;
   mutable bool room_wanted_ = false;  // somebody saw no room since the last CapacityChanged
-  std::size_t idle_ = 0;              // threads that wait for work
+  std::size_t idle_ = 0;              // threads that sleep and nobody has woken
+  std::size_t wakes_ = 0;             // woken, not yet up: each is notified once, not per offer
   std::size_t running_ = 0;
   std::size_t reporting_ = 0;  // ended, the sink not yet told
   std::size_t unsettled_bytes_ = 0;
@@ -236,6 +237,10 @@ executor::OfferResult InlineExecutor::Offer(const Attempt& attempt) {
   queue_.push_back(entry.get());
   entries_.emplace(IdOf(attempt.key), std::move(entry));
   const bool wake = idle_ > 0;
+  if (wake) {
+    --idle_;
+    ++wakes_;
+  }
   lock.unlock();
   if (wake) work_.notify_one();
   return {};
@@ -246,8 +251,8 @@ void InlineExecutor::Work() {
   while (true) {
     while (queue_.empty() && !closing_) {
       ++idle_;
-      work_.wait(lock);
-      --idle_;
+      work_.wait(lock, [this] { return wakes_ > 0 || closing_; });
+      if (wakes_ > 0) --wakes_;
     }
     if (queue_.empty()) return;
     Entry& entry = *queue_.front();

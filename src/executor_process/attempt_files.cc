@@ -3,12 +3,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "fd.h"
 
@@ -36,14 +36,6 @@ Status WriteFile(const std::string& path, std::string_view bytes) {
   return {};
 }
 
-std::string FirstLine(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
-constexpr char kBootId[] = "/proc/sys/kernel/random/boot_id";
 constexpr std::array<const char*, 3> kEndings{".in.json", ".out", ".sh"};
 
 }  // namespace
@@ -51,17 +43,10 @@ constexpr std::array<const char*, 3> kEndings{".in.json", ".out", ".sh"};
 Result<StateFolder> StateFolder::Open(const std::string& path) {
   StateFolder folder;
   folder.path_ = std::filesystem::absolute(path).string();
-  const bool fresh = !std::filesystem::exists(folder.path_ + "/attempts");
   for (const char* name : {"", "/attempts", "/scratch"}) {
     HEADWORKS_TRY(MakeFolder(folder.path_ + name));
   }
-  if (fresh) HEADWORKS_TRY(folder.NoteBoot());
-  folder.trusted_ = FirstLine(folder.path_ + "/boot") == FirstLine(kBootId);
   return folder;
-}
-
-Status StateFolder::NoteBoot() const {
-  return WriteFile(path_ + "/boot", FirstLine(kBootId) + "\n");
 }
 
 std::string StateFolder::Base(const model::AttemptKey& key) const {
@@ -83,27 +68,33 @@ Status StateFolder::Write(const AttemptFiles& files, const std::string& input,
   return WriteFile(files.input, input);
 }
 
-bool StateFolder::HasTrace(const model::AttemptKey& key) const {
-  return access((Base(key) + kEndings[0]).c_str(), F_OK) == 0;
-}
-
 void StateFolder::Remove(const model::AttemptKey& key) const {
   const std::string base = Base(key);
-  std::error_code ignored;  // The task may have made a folder of it; then it goes with the run.
-  for (const char* ending : kEndings) std::filesystem::remove(base + ending, ignored);
+  for (const char* ending : kEndings) {
+    const std::string path = base + ending;
+    if (unlink(path.c_str()) == 0 || errno != EISDIR) continue;
+    // The task made a folder of it.  What cannot be removed now goes with the next Clear.
+    std::error_code left;
+    std::filesystem::remove_all(path, left);
+  }
 }
 
-Status StateFolder::RemoveRun(RunNo run, const RunId& run_id) const {
+Status StateFolder::Clear() const {
   std::error_code error;
-  std::filesystem::remove_all(fmt::format("{}/scratch/{}", path_, run_id.value), error);
-  const std::string prefix = fmt::format("{}-", run.value);
   for (const auto& entry : std::filesystem::directory_iterator(path_ + "/attempts", error)) {
-    if (entry.path().filename().string().starts_with(prefix)) {
-      std::filesystem::remove_all(entry.path(), error);
-    }
+    std::filesystem::remove_all(entry.path(), error);
   }
   if (!error) return {};
-  return Error{Code::kUnavailable, fmt::format("cannot remove the files of run {} below {}: {}",
+  return Error{Code::kUnavailable, fmt::format("cannot remove what is left in {}/attempts: {}",
+                                               path_, error.message())};
+}
+
+Status StateFolder::RemoveScratch(const RunId& run_id) const {
+  std::error_code error;
+  std::filesystem::remove_all(fmt::format("{}/scratch/{}", path_, run_id.value), error);
+  if (!error) return {};
+  return Error{Code::kUnavailable, fmt::format("cannot remove the scratch folder of run {} below "
+                                               "{}: {}",
                                                run_id.value, path_, error.message())};
 }
 

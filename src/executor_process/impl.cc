@@ -27,21 +27,17 @@ bool IsFailure(model::Verdict v) {
 }  // namespace
 
 ProcessExecutor::Impl::Impl(ProcessExecutorOptions options, StateFolder folder,
-                            executor::Resolver& resolver, log_store::LogStore& log_store,
-                            Clock& clock, Logger& log)
+                            const ProcessPorts& ports)
     : options_(std::move(options)),
       folder_(std::move(folder)),
-      resolver_(resolver),
-      log_store_(log_store),
-      clock_(clock),
-      log_(log),
+      ports_(ports),
       own_environment_(OwnEnvironment()),
       supervisor_({.program = options_.supervisor_path,
                    .lock_file = folder_.LockFile(),
                    .store_id = options_.store_id,
                    .lock_wait = options_.lock_wait,
                    .become_subreaper = options_.become_subreaper},
-                  log),
+                  ports.log),
       buffer_(std::size_t{256} << 10) {
   std::error_code deleted;
   own_folder_ = std::filesystem::current_path(deleted).string();
@@ -56,7 +52,10 @@ ProcessExecutor::Impl::~Impl() {
   loop_ = {};
 }
 
-Status ProcessExecutor::Impl::Open() { return supervisor_.Start(); }
+Status ProcessExecutor::Impl::Open() {
+  HEADWORKS_TRY(supervisor_.Start());
+  return folder_.Clear();
+}
 
 executor::OfferResult ProcessExecutor::Impl::Offer(const executor::Attempt& attempt) {
   using model::Disposition;
@@ -80,6 +79,10 @@ executor::OfferResult ProcessExecutor::Impl::Offer(const executor::Attempt& atte
     return {.disposition = Disposition::kDeferred,
             .cause = fmt::format("all {} process slots are in use", options_.max_concurrent)};
   }
+  if (ended_.size() >= options_.max_unsettled) {
+    return {.disposition = Disposition::kDeferred,
+            .cause = fmt::format("{} ended attempts wait to be settled", ended_.size())};
+  }
   live_.emplace(attempt.key, Live{.offer = attempt});
   jobs_.emplace_back(attempt);
   changed_.notify_all();
@@ -100,7 +103,8 @@ void ProcessExecutor::Impl::Cancel(const model::AttemptKey& key) {
 executor::Capacity ProcessExecutor::Impl::GetCapacity() const {
   const std::scoped_lock lock(mutex_);
   const auto used = static_cast<std::uint32_t>(live_.size());
-  return {.max = closing_ ? used : options_.max_concurrent, .used = used};
+  const bool full = closing_ || ended_.size() >= options_.max_unsettled;
+  return {.max = full ? used : options_.max_concurrent, .used = used};
 }
 
 Result<std::vector<executor::Inspection>> ProcessExecutor::Impl::Inspect(
@@ -117,12 +121,10 @@ Result<std::vector<executor::Inspection>> ProcessExecutor::Impl::Inspect(
       }
     } else if (const auto ended = ended_.find(attempt.key); ended != ended_.end()) {
       answers.emplace_back(executor::Ended{.outcome = ended->second});
-    } else if (folder_.HasTrace(attempt.key)) {
+    } else if (ports_.ledger != nullptr && ports_.ledger->WasStarted(attempt.key)) {
       // Open has killed all that an earlier engine left: the kernel is the evidence (I4).
       answers.emplace_back(executor::Ended{
           .outcome = Lost("the engine that ran it died; no process of it is left")});
-    } else if (!folder_.trusted()) {
-      answers.emplace_back(executor::Ended{.outcome = Lost("the machine was restarted meanwhile")});
     } else {
       answers.emplace_back(executor::Absent{});
     }
@@ -157,12 +159,13 @@ executor::Metrics ProcessExecutor::Impl::GetMetrics() const {
 }
 
 void ProcessExecutor::Impl::Settled(std::span<const model::AttemptKey> keys) {
+  if (ports_.ledger != nullptr) ports_.ledger->Clear(keys);
   const std::scoped_lock lock(mutex_);
-  for (const model::AttemptKey& key : keys) {
-    ended_.erase(key);
-    jobs_.emplace_back(key);
-  }
-  changed_.notify_all();
+  const bool was_full = ended_.size() >= options_.max_unsettled;
+  for (const model::AttemptKey& key : keys) ended_.erase(key);
+  if (!was_full || ended_.size() >= options_.max_unsettled) return;
+  messages_.push_back(RoomAgain{});
+  Wake();
 }
 
 Status ProcessExecutor::Impl::Start(executor::AttemptSink& sink) {
@@ -193,7 +196,7 @@ Status ProcessExecutor::Impl::Drain(Duration timeout) {
     Wake();
     changed_.wait_for(lock, grace + kDrainMargin, idle);
   }
-  if (live_.empty()) return folder_.NoteBoot();
+  if (live_.empty()) return {};
   std::string names;
   for (const auto& [key, live] : live_) {
     names += fmt::format("{}{} of run {}", names.empty() ? "" : ", ", live.offer.task().id,
@@ -223,17 +226,25 @@ ProcessExecutor::Impl::Prepared ProcessExecutor::Impl::Prepare(const executor::A
   Prepared prepared{.offer = attempt, .request = {}, .out = {}, .err = {}, .failure = {}};
   if (const StopCause stop = StopOf(attempt.key); stop != StopCause::kNone) {
     prepared.failure = NotStarted(stop);
-  } else if (const Status status = FillRequest(attempt, prepared); !status) {
-    prepared.failure =
-        Failure(model::Verdict::kRetry, model::Reason::kSpawn, status.error().message);
+  } else {
+    prepared.failure = Fill(attempt, prepared);
   }
   return prepared;
 }
 
-Status ProcessExecutor::Impl::FillRequest(const executor::Attempt& attempt, Prepared& prepared) {
+/// Loads and writes all that the start needs.  A verdict if it cannot be had.
+std::optional<model::Outcome> ProcessExecutor::Impl::Fill(const executor::Attempt& attempt,
+                                                          Prepared& prepared) {
   const model::Task& task = attempt.task();
   const AttemptFiles files = folder_.FilesOf(attempt.key, attempt.run_id);
-  HEADWORKS_ASSIGN(const executor::Resolved resolved, resolver_.Resolve(attempt));
+  const auto resolved = ports_.resolver.Resolve(attempt);
+  if (!resolved && resolved.error().code == Code::kUnavailable) {
+    return NotNow(model::Reason::kDispatchFailed, resolved.error().message, ports_.clock.Now());
+  }
+  if (!resolved) {
+    return Failure(model::Verdict::kFailed, model::Reason::kDispatchFailed,
+                   resolved.error().message);
+  }
   SpawnRequest& request = prepared.request;
   std::string script;
   if (const auto* shell = std::get_if<model::ShellAction>(&task.action)) {
@@ -246,15 +257,21 @@ Status ProcessExecutor::Impl::FillRequest(const executor::Attempt& attempt, Prep
   } else {
     request.argv = std::get<model::ExecAction>(task.action).argv;
   }
-  HEADWORKS_TRY(folder_.Write(files, resolved.context_json, script));
   const std::string& base = attempt.workflow->definition().base_dir;
   request.cwd = (std::filesystem::path(base.empty() ? own_folder_ : base) / task.cwd).string();
   request.attempt = {.run = attempt.key.run.value, .epoch = attempt.key.epoch.value};
   request.env = ToStrings(TaskEnvironment(attempt, files, own_environment_));
   request.timeout = task.timeout;
   request.grace = task.grace;
-  for (auto [mine, theirs] : {std::pair(&prepared.out, &request.stdout_fd),
-                              std::pair(&prepared.err, &request.stderr_fd)}) {
+  Status status = folder_.Write(files, resolved->context_json, script);
+  if (status) status = OpenPipes(prepared);
+  if (status) return std::nullopt;
+  return NotNow(model::Reason::kSpawn, status.error().message, ports_.clock.Now());
+}
+
+Status ProcessExecutor::Impl::OpenPipes(Prepared& prepared) {
+  for (auto [mine, theirs] : {std::pair(&prepared.out, &prepared.request.stdout_fd),
+                              std::pair(&prepared.err, &prepared.request.stderr_fd)}) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) {
       return Error{Code::kUnavailable, fmt::format("cannot make a pipe: {}", std::strerror(errno))};
@@ -288,7 +305,7 @@ StopCause ProcessExecutor::Impl::StopOf(const model::AttemptKey& key) const {
 
 /// Gives the verdict and frees the slot.  The loop's last word on an attempt.
 void ProcessExecutor::Impl::Report(const executor::Attempt& offer, model::Outcome outcome) {
-  outcome.ended_at = clock_.Now();
+  outcome.ended_at = ports_.clock.Now();
   {
     const std::scoped_lock lock(mutex_);
     const auto live = live_.find(offer.key);
@@ -306,6 +323,7 @@ void ProcessExecutor::Impl::Report(const executor::Attempt& offer, model::Outcom
       recent_durations_[executed_ % kRecent] = took;
     }
     ++executed_;
+    jobs_.emplace_back(offer.key);
   }
   sink_->Ended(offer.key, std::move(outcome));
   changed_.notify_all();

@@ -27,8 +27,7 @@ namespace headworks::executor_process {
 /// Callers only post to them.
 class ProcessExecutor::Impl {
  public:
-  Impl(ProcessExecutorOptions options, StateFolder folder, executor::Resolver& resolver,
-       log_store::LogStore& log_store, Clock& clock, Logger& log);
+  Impl(ProcessExecutorOptions options, StateFolder folder, const ProcessPorts& ports);
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -43,7 +42,7 @@ class ProcessExecutor::Impl {
   executor::Metrics GetMetrics() const;
   void Settled(std::span<const model::AttemptKey> keys);
   Status Drain(Duration timeout);
-  Status RemoveRun(RunNo run, const RunId& run_id) const { return folder_.RemoveRun(run, run_id); }
+  Status RemoveScratch(const RunId& run_id) const { return folder_.RemoveScratch(run_id); }
 
  private:
   /// An attempt between Offer and its verdict, as callers see it.
@@ -89,13 +88,17 @@ class ProcessExecutor::Impl {
   struct Repeat {
     model::AttemptKey key;
   };
-  using Message = std::variant<Prepared, Stop, Repeat>;
+  /// Settled made room where there was none.
+  struct RoomAgain {};
+  using Message = std::variant<Prepared, Stop, Repeat, RoomAgain>;
+  /// A start to prepare, or an attempt whose files may go.
   using Job = std::variant<executor::Attempt, model::AttemptKey>;
 
   // Preparer.
   void PrepareLoop(const std::stop_token& stop);
   Prepared Prepare(const executor::Attempt& attempt);
-  Status FillRequest(const executor::Attempt& attempt, Prepared& prepared);
+  std::optional<model::Outcome> Fill(const executor::Attempt& attempt, Prepared& prepared);
+  Status OpenPipes(Prepared& prepared);
 
   // Loop.
   void RunLoop(const std::stop_token& stop);
@@ -104,6 +107,7 @@ class ProcessExecutor::Impl {
   void Launch(Prepared prepared);
   void SendStop(const model::AttemptKey& key);
   void HandleSupervisor();
+  void RepeatEnd(const model::AttemptKey& key);
   void Handle(const supervisor::Started& started);
   void Handle(const supervisor::SpawnFailed& failed);
   void Handle(const supervisor::Ended& ended);
@@ -122,10 +126,7 @@ class ProcessExecutor::Impl {
 
   const ProcessExecutorOptions options_;
   const StateFolder folder_;
-  executor::Resolver& resolver_;
-  log_store::LogStore& log_store_;
-  Clock& clock_;
-  Logger& log_;
+  const ProcessPorts ports_;
   const Environment own_environment_;
   std::string own_folder_;
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "headworks/base/check.h"
 #include "impl.h"
 #include "output_file.h"
 
@@ -50,7 +51,7 @@ void ProcessExecutor::Impl::RunLoop(const std::stop_token& stop) {
 void ProcessExecutor::Impl::Watch(int fd, std::uint64_t tag) {
   epoll_event event{.events = EPOLLIN, .data = {.u64 = tag}};
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-    log_.Error("cannot watch a file descriptor", {{"error", std::strerror(errno)}});
+    ports_.log.Error("cannot watch a file descriptor", {{"error", std::strerror(errno)}});
   }
 }
 
@@ -89,16 +90,21 @@ void ProcessExecutor::Impl::HandleMessages() {
       Launch(std::move(*prepared));
     } else if (const auto* stop = std::get_if<Stop>(&message)) {
       SendStop(stop->key);
+    } else if (const auto* repeat = std::get_if<Repeat>(&message)) {
+      RepeatEnd(repeat->key);
     } else {
-      const model::AttemptKey& key = std::get<Repeat>(message).key;
-      std::unique_lock lock(mutex_);
-      const auto ended = ended_.find(key);
-      if (ended == ended_.end()) continue;
-      model::Outcome outcome = ended->second;
-      lock.unlock();
-      sink_->Ended(key, std::move(outcome));
+      sink_->CapacityChanged();
     }
   }
+}
+
+void ProcessExecutor::Impl::RepeatEnd(const model::AttemptKey& key) {
+  std::unique_lock lock(mutex_);
+  const auto ended = ended_.find(key);
+  if (ended == ended_.end()) return;
+  model::Outcome outcome = ended->second;
+  lock.unlock();
+  sink_->Ended(key, std::move(outcome));
 }
 
 void ProcessExecutor::Impl::Launch(Prepared prepared) {
@@ -123,6 +129,12 @@ void ProcessExecutor::Impl::Launch(Prepared prepared) {
     live.sent = stop == StopCause::kNone;
   }
   if (stop != StopCause::kNone) return End(entry, NotStarted(stop));
+  if (ports_.ledger != nullptr) {
+    const Status mark = ports_.ledger->MarkStarted(key);
+    // The ledger's room was checked by Open, so the one refusal is a start that was claimed.
+    HEADWORKS_CHECK(mark || mark.error().code == Code::kConflict);
+    if (!mark) return End(entry, Lost(mark.error().message));
+  }
   if (const Status status = supervisor_.Spawn(std::move(prepared.request)); !status) {
     return End(entry,
                Failure(model::Verdict::kFailed, model::Reason::kSpawn, status.error().message));
@@ -154,7 +166,7 @@ void ProcessExecutor::Impl::Handle(const supervisor::Started& started) {
   {
     const std::scoped_lock lock(mutex_);
     if (const auto live = live_.find(key); live != live_.end()) {
-      live->second.started_at = clock_.Now();
+      live->second.started_at = ports_.clock.Now();
     }
   }
   sink_->Started(key);
@@ -163,7 +175,8 @@ void ProcessExecutor::Impl::Handle(const supervisor::Started& started) {
 void ProcessExecutor::Impl::Handle(const supervisor::SpawnFailed& failed) {
   const auto running = running_.find(failed.attempt);
   if (running == running_.end()) return;
-  End(*running->second, OutcomeOf(failed, running->second->command, running->second->cwd));
+  End(*running->second,
+      OutcomeOf(failed, running->second->command, running->second->cwd, ports_.clock.Now()));
 }
 
 void ProcessExecutor::Impl::Handle(const supervisor::Ended& ended) {
@@ -177,7 +190,7 @@ void ProcessExecutor::Impl::Handle(const supervisor::Ended& ended) {
     if (output) {
       outcome.output = *std::move(output);
     } else {
-      outcome.verdict = model::Verdict::kRetry;
+      outcome.verdict = model::Verdict::kFailed;
       outcome.reason = model::Reason::kOutput;
       outcome.error = std::move(output).error().message;
     }
@@ -186,7 +199,7 @@ void ProcessExecutor::Impl::Handle(const supervisor::Ended& ended) {
     running.capture.Note(
         fmt::format("{} process{} outlived the task's main process and {} killed", ended.leftovers,
                     ended.leftovers == 1 ? "" : "es", ended.leftovers == 1 ? "was" : "were"),
-        clock_.Now());
+        ports_.clock.Now());
   }
   End(running, std::move(outcome));
 }
@@ -207,7 +220,7 @@ void ProcessExecutor::Impl::End(Running& running, model::Outcome outcome) {
 
 /// The supervisor was killed: nothing is said about its attempts before all they left is dead.
 void ProcessExecutor::Impl::RecoverSupervisor() {
-  log_.Error("the supervisor died; killing what it left", {});
+  ports_.log.Error("the supervisor died; killing what it left", {});
   std::vector<supervisor::AttemptKey> lost;
   while (true) {
     const Status status = supervisor_.Recover(lost);
@@ -217,7 +230,7 @@ void ProcessExecutor::Impl::RecoverSupervisor() {
       }
     }
     if (status) break;
-    log_.Error("the supervisor cannot be replaced", {{"error", status.error().message}});
+    ports_.log.Error("the supervisor cannot be replaced", {{"error", status.error().message}});
     StoreLines();
     FinishEnded();
     std::this_thread::sleep_for(kRecoverRetry);
@@ -238,7 +251,7 @@ void ProcessExecutor::Impl::ReadPipe(Pipe& pipe, std::size_t limit) {
     if (n == 0) ClosePipe(pipe);
     if (n <= 0) break;
     done += static_cast<std::size_t>(n);
-    capture.Feed(pipe.stream, {buffer_.data(), static_cast<std::size_t>(n)}, clock_.Now());
+    capture.Feed(pipe.stream, {buffer_.data(), static_cast<std::size_t>(n)}, ports_.clock.Now());
   }
   unstored_bytes_ += capture.pending_bytes - before;
   if (!had_lines && !capture.lines().empty()) unstored_.push_back(pipe.owner);
@@ -246,7 +259,7 @@ void ProcessExecutor::Impl::ReadPipe(Pipe& pipe, std::size_t limit) {
 
 void ProcessExecutor::Impl::ClosePipe(Pipe& pipe) {
   if (!pipe.fd) return;
-  pipe.owner->capture.Finish(pipe.stream, clock_.Now());
+  pipe.owner->capture.Finish(pipe.stream, ports_.clock.Now());
   pipe.fd.Close();
 }
 
@@ -264,22 +277,23 @@ void ProcessExecutor::Impl::StoreLines() {
   unstored_.clear();
   unstored_bytes_ = 0;
   while (true) {
-    const Status status = log_store_.Append(batches);
+    const Status status = ports_.log_store.Append(batches);
     if (status) {
       if (log_failing_since_) {
-        log_.Info("log lines are stored again", {{"dropped", fmt::to_string(dropped_lines_)}});
+        ports_.log.Info("log lines are stored again",
+                        {{"dropped", fmt::to_string(dropped_lines_)}});
       }
       log_failing_since_.reset();
       return;
     }
     if (!log_failing_since_) {
-      log_failing_since_ = clock_.Monotonic();
-      log_.Error("log lines cannot be stored", {{"error", status.error().message}});
+      log_failing_since_ = ports_.clock.Monotonic();
+      ports_.log.Error("log lines cannot be stored", {{"error", status.error().message}});
     }
-    if (clock_.Monotonic() - *log_failing_since_ >= kLogPatience) {
+    if (ports_.clock.Monotonic() - *log_failing_since_ >= kLogPatience) {
       // Tasks would stop on full pipes, and verdicts be held, for as long as the outage lasts.
       dropped_lines_ += lines;
-      log_.Error("log lines are dropped", {{"lines", fmt::to_string(lines)}});
+      ports_.log.Error("log lines are dropped", {{"lines", fmt::to_string(lines)}});
       return;
     }
     std::this_thread::sleep_for(kLogRetry);

@@ -15,6 +15,8 @@ using model::Verdict;
 using supervisor::Cause;
 using supervisor::SpawnStep;
 
+constexpr Duration kAgainAfter = std::chrono::seconds(1);
+
 std::string SignalText(int signal) {
   const char* name = sigabbrev_np(signal);
   return name == nullptr ? fmt::format("signal {}", signal)
@@ -56,7 +58,7 @@ std::string ExecText(int error, const std::string& command) {
 }  // namespace
 
 Outcome OutcomeOf(const supervisor::SpawnFailed& failed, const std::string& command,
-                  const std::string& cwd) {
+                  const std::string& cwd, Instant now) {
   Outcome outcome = Failure(Verdict::kRetry, Reason::kSpawn, {});
   if (failed.error == ESHUTDOWN) return NotStarted(StopCause::kDrain);
   switch (failed.step) {
@@ -68,7 +70,8 @@ Outcome OutcomeOf(const supervisor::SpawnFailed& failed, const std::string& comm
                                   std::strerror(failed.error));
       break;
     default:
-      outcome.error = fmt::format("cannot start a process: {}", std::strerror(failed.error));
+      return NotNow(Reason::kSpawn,
+                    fmt::format("cannot start a process: {}", std::strerror(failed.error)), now);
   }
   return outcome;
 }
@@ -116,6 +119,12 @@ Outcome NotStarted(StopCause stop) {
     return Failure(Verdict::kInterrupted, Reason::kNone, "stopped by a shutdown before it started");
   }
   return Failure(Verdict::kCancelled, Reason::kCancelRequested, "cancelled before it started");
+}
+
+Outcome NotNow(Reason reason, std::string error, Instant now) {
+  Outcome outcome = Failure(Verdict::kSnoozed, reason, std::move(error));
+  outcome.not_before = now + kAgainAfter;
+  return outcome;
 }
 
 Outcome Failure(Verdict verdict, Reason reason, std::string error) {

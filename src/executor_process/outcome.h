@@ -12,13 +12,16 @@ enum class StopCause : unsigned char { kNone, kCancel, kDrain };
 
 /// The verdict on an attempt whose start failed.  `command` and `cwd` go into the message.
 model::Outcome OutcomeOf(const supervisor::SpawnFailed& failed, const std::string& command,
-                         const std::string& cwd);
+                         const std::string& cwd, Instant now);
 
 /// The verdict on an attempt whose processes are gone; on success its output is still to be read.
 model::Outcome OutcomeOf(const supervisor::Ended& ended, StopCause stop, Duration timeout);
 
 /// The verdict on an attempt that was stopped before it started.
 model::Outcome NotStarted(StopCause stop);
+
+/// The machine or the store has nothing to give now: again in a second, and no try is used (I7).
+model::Outcome NotNow(model::Reason reason, std::string error, Instant now);
 
 model::Outcome Failure(model::Verdict verdict, model::Reason reason, std::string error);
 model::Outcome Lost(std::string why);

@@ -63,8 +63,9 @@ Result<std::string> ParseOutput(std::string_view text) {
   if (first == std::string_view::npos) return std::string();
   if (text.find('\0') != std::string_view::npos) return Bad("holds a NUL byte");
   if (text[first] == '{') {
-    HEADWORKS_TRY(ParseJsonObject(text, kWhat, {.max_bytes = kMaxOutputBytes}));
-    return std::string(text);
+    HEADWORKS_ASSIGN(const auto object,
+                     ParseJsonObject(text, kWhat, {.max_bytes = kMaxOutputBytes}));
+    return CanonicalJson(object);
   }
   if (ParseJson(text, {.max_bytes = kMaxOutputBytes})) return Bad("is JSON, but no object");
   return ParseLines(text);

@@ -35,18 +35,27 @@ Result<std::string> FindSupervisor(const std::string& given) {
 ProcessExecutor::ProcessExecutor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ProcessExecutor::~ProcessExecutor() = default;
 
+std::size_t LedgerCapacity(const ProcessExecutorOptions& options) {
+  return options.max_concurrent + options.max_unsettled;
+}
+
 Result<std::unique_ptr<ProcessExecutor>> ProcessExecutor::Open(ProcessExecutorOptions options,
-                                                               executor::Resolver& resolver,
-                                                               log_store::LogStore& log_store,
-                                                               Clock& clock, Logger& log) {
-  if (options.max_concurrent == 0 || options.store_id.empty() || options.state_dir.empty()) {
+                                                               const ProcessPorts& ports) {
+  if (options.max_concurrent == 0 || options.max_unsettled == 0 || options.store_id.empty() ||
+      options.state_dir.empty()) {
+    return Error{
+        Code::kInvalidArgument,
+        "the process executor needs max_concurrent, max_unsettled, store_id and state_dir"};
+  }
+  if (ports.ledger != nullptr && ports.ledger->capacity() < LedgerCapacity(options)) {
     return Error{Code::kInvalidArgument,
-                 "the process executor needs max_concurrent, store_id and state_dir"};
+                 fmt::format("process executor: the start ledger has room for {} marks; open it "
+                             "with at least {}",
+                             ports.ledger->capacity(), LedgerCapacity(options))};
   }
   HEADWORKS_ASSIGN(options.supervisor_path, FindSupervisor(options.supervisor_path));
   HEADWORKS_ASSIGN(StateFolder folder, StateFolder::Open(options.state_dir));
-  auto impl = std::make_unique<Impl>(std::move(options), std::move(folder), resolver, log_store,
-                                     clock, log);
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(folder), ports);
   HEADWORKS_TRY(impl->Open());
   return std::unique_ptr<ProcessExecutor>(new ProcessExecutor(std::move(impl)));
 }
@@ -65,8 +74,6 @@ std::vector<model::AttemptKey> ProcessExecutor::List() const { return impl_->Lis
 executor::Metrics ProcessExecutor::GetMetrics() const { return impl_->GetMetrics(); }
 void ProcessExecutor::Settled(std::span<const model::AttemptKey> keys) { impl_->Settled(keys); }
 Status ProcessExecutor::Drain(Duration timeout) { return impl_->Drain(timeout); }
-Status ProcessExecutor::RemoveRun(RunNo run, const RunId& run_id) {
-  return impl_->RemoveRun(run, run_id);
-}
+Status ProcessExecutor::RemoveScratch(const RunId& run_id) { return impl_->RemoveScratch(run_id); }
 
 }  // namespace headworks::executor_process

@@ -268,10 +268,14 @@ void AddSyntaxFault(const YAML::Exception& e, Source& source) {
     hint = "a tab cannot indent, use spaces";
   } else if (e.msg == "illegal map value") {
     hint = "text with ': ' in it needs quotes, or a block after |";
-  } else if (e.msg.starts_with("end of map not found")) {
-    hint = "check the indentation, and that every { is closed";
-  } else if (e.msg.starts_with("end of sequence")) {
-    hint = "check the indentation, and that every [ is closed";
+  } else if (e.msg.starts_with("end of map flow")) {
+    hint = "a { is not closed";
+  } else if (e.msg.starts_with("end of sequence flow")) {
+    hint = "a [ is not closed";
+  } else if (e.msg == "illegal flow end") {
+    hint = "another bracket was opened last";
+  } else if (e.msg.starts_with("end of map") || e.msg.starts_with("end of sequence")) {
+    hint = "check the indentation of this line";
   }
   source.Add("HW1002", place,
              fmt::format("this is not YAML: {}{}{}; mend this first, what follows is not read",

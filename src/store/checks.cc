@@ -19,7 +19,8 @@ Result<ShardSet> ToSet(auto&& shards) {
   ShardSet set;
   for (const Shard shard : shards) {
     if (shard.value < 0 || shard.value >= kShardCount) {
-      return Invalid(fmt::format("no shard {}; they go from 0 to {}", shard.value, kShardCount - 1));
+      return Invalid(
+          fmt::format("no shard {}; they go from 0 to {}", shard.value, kShardCount - 1));
     }
     const auto bit = static_cast<std::size_t>(shard.value);
     if (set[bit]) return Invalid(fmt::format("shard {} is named twice", shard.value));

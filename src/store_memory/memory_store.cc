@@ -459,10 +459,10 @@ class MemoryStore final : public store::Database,
       const TenantKey id{h.tenant, h.run_id.value};
       const StartKey start_key{h.name, h.start_key};
       if (s_.runs.contains(h.run_no) || s_.run_ids.contains(id) || !new_ids.insert(id).second ||
-          (!h.start_key.empty() && (s_.start_keys.contains(start_key) ||
-                                    !new_start_keys.insert(start_key).second))) {
-        return Error{Code::kConflict, fmt::format("run {}: its number, id or start key exists",
-                                                  h.run_no.value)};
+          (!h.start_key.empty() &&
+           (s_.start_keys.contains(start_key) || !new_start_keys.insert(start_key).second))) {
+        return Error{Code::kConflict,
+                     fmt::format("run {}: its number, id or start key exists", h.run_no.value)};
       }
     } else if (row == nullptr) {
       return NoRun(h.run_no);
@@ -471,8 +471,8 @@ class MemoryStore final : public store::Database,
     for (const auto& attempt : write.attempts) {
       if ((row != nullptr && row->attempts.contains(attempt.epoch)) ||
           !new_epochs.insert(attempt.epoch).second) {
-        return Error{Code::kConflict, fmt::format("run {}: attempt {} ended before",
-                                                  h.run_no.value, attempt.epoch.value)};
+        return Error{Code::kConflict, fmt::format("run {}: attempt {} ended before", h.run_no.value,
+                                                  attempt.epoch.value)};
       }
     }
     return {};

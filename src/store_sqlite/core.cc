@@ -28,8 +28,8 @@ Error CannotCreate(const std::string& path, int error) {
 Status CreatePrivateFile(const std::string& path) {
   std::error_code error;
   std::vector<fs::path> missing;
-  for (fs::path folder = fs::path(path).parent_path(); !folder.empty() && !fs::exists(folder, error);
-       folder = folder.parent_path()) {
+  for (fs::path folder = fs::path(path).parent_path();
+       !folder.empty() && !fs::exists(folder, error); folder = folder.parent_path()) {
     missing.push_back(folder);
   }
   for (auto it = missing.rbegin(); it != missing.rend(); ++it) {
@@ -90,10 +90,10 @@ Result<std::unique_ptr<Core>> Core::Open(const std::string& path, const Options&
 Result<std::unique_ptr<Connection>> Core::OpenConnection(const char* settings) {
   HEADWORKS_ASSIGN(
       auto connection,
-      Connection::Open(path_, {.flags = SQLITE_OPEN_READWRITE |
-                                        (options_.vfs.empty() ? 0 : SQLITE_OPEN_CREATE),
-                               .vfs = options_.vfs,
-                               .busy_timeout = options_.busy_timeout}));
+      Connection::Open(
+          path_, {.flags = SQLITE_OPEN_READWRITE | (options_.vfs.empty() ? 0 : SQLITE_OPEN_CREATE),
+                  .vfs = options_.vfs,
+                  .busy_timeout = options_.busy_timeout}));
   HEADWORKS_TRY(connection->Script(settings));
   return connection;
 }
@@ -152,7 +152,8 @@ Result<std::int64_t> Core::DataVersion() {
 Result<Core::Reader> Core::TakeReader() {
   {
     std::unique_lock lock(readers_mutex_);
-    reader_free_.wait(lock, [this] { return !idle_readers_.empty() || open_readers_ < kMaxReaders; });
+    reader_free_.wait(lock,
+                      [this] { return !idle_readers_.empty() || open_readers_ < kMaxReaders; });
     if (!idle_readers_.empty()) {
       auto connection = std::move(idle_readers_.back());
       idle_readers_.pop_back();

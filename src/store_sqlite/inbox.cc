@@ -73,9 +73,8 @@ Status SqliteInbox::Append(std::span<const store::InboxRow> rows) {
 void SqliteInbox::Store(std::span<Waiting* const> batch) {
   const Status stored = core_.WriteLocked([&](Connection& c) -> Status {
     Counters counters;
-    HEADWORKS_TRY(c.ForEach("SELECT next_inbox_id, waiting_starts FROM store", [&](Row row) {
-      row.Read(counters.next_id, counters.waiting_starts);
-    }));
+    HEADWORKS_TRY(c.ForEach("SELECT next_inbox_id, waiting_starts FROM store",
+                            [&](Row row) { row.Read(counters.next_id, counters.waiting_starts); }));
     const Counters before = counters;
     for (Waiting* waiting : batch) {
       waiting->result = InsertAll(c, waiting->rows, counters);

@@ -53,8 +53,8 @@ Status UpdateRun(Connection& c, const RunHeader& h) {
       "WHERE tenant_id = ?1 AND run_no = ?2",
       h.tenant, h.run_no, h.state, h.reason, h.priority, h.generation, h.next_epoch, h.started_at,
       h.finished_at, h.paused_at, h.cancel_requested_at, h.finally_started_at, h.finally_stopped,
-      h.expires_at, h.wake_at, h.stuck_since, h.reset.kind, h.reset.task,
-      Blob{counts}, h.stuck_reason));
+      h.expires_at, h.wake_at, h.stuck_since, h.reset.kind, h.reset.task, Blob{counts},
+      h.stuck_reason));
   if (c.Changes() == 0) return NoRun(h.run_no);
   return {};
 }
@@ -89,10 +89,9 @@ Status InsertEvents(Connection& c, const RunWrite& write) {
   const RunHeader& h = write.header;
   std::int64_t seq = 0;
   if (!write.insert_input) {
-    HEADWORKS_ASSIGN(const auto last, c.Value<std::int64_t>(
-                                          "SELECT max(seq) FROM run_event "
-                                          "WHERE tenant_id = ?1 AND run_no = ?2",
-                                          h.tenant, h.run_no));
+    HEADWORKS_ASSIGN(const auto last, c.Value<std::int64_t>("SELECT max(seq) FROM run_event "
+                                                            "WHERE tenant_id = ?1 AND run_no = ?2",
+                                                            h.tenant, h.run_no));
     seq = last.value_or(0);
   }
   for (const model::RunEventRecord& event : write.events) {
@@ -136,8 +135,7 @@ Status DeleteRun(Connection& c, const store::RunKey& key, const std::vector<stor
     return Error{Code::kConflict,
                  fmt::format("run {} is not finished; cancel it first", key.run.value)};
   }
-  HEADWORKS_TRY(
-      c.Run("DELETE FROM run WHERE tenant_id = ?1 AND run_no = ?2", key.tenant, key.run));
+  HEADWORKS_TRY(c.Run("DELETE FROM run WHERE tenant_id = ?1 AND run_no = ?2", key.tenant, key.run));
   return c.Run("INSERT INTO deleted_run (tenant_id, run_no) VALUES (?1, ?2)", key.tenant, key.run);
 }
 
@@ -161,9 +159,8 @@ Status SweepDeletedRuns(Connection& c) {
   std::int64_t budget = 2'000;
   while (budget > 0) {
     std::optional<store::RunKey> key;
-    HEADWORKS_TRY(c.ForEach("SELECT tenant_id, run_no FROM deleted_run LIMIT 1", [&](Row row) {
-      row.Read(key.emplace().tenant, key->run);
-    }));
+    HEADWORKS_TRY(c.ForEach("SELECT tenant_id, run_no FROM deleted_run LIMIT 1",
+                            [&](Row row) { row.Read(key.emplace().tenant, key->run); }));
     if (!key) return {};
     for (const char* sql : kDeletes) {
       if (budget <= 0) return {};

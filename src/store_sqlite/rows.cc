@@ -44,9 +44,9 @@ Status ReadHeader(Row row, model::RunHeader& h) {
            h.stuck_since, h.reset.kind, h.reset.task, counts, h.stuck_reason);
   h.name.tenant = h.tenant.value;
   if (!DecodeCounts(counts, h.counts)) {
-    return Error{Code::kCorrupt,
-                 fmt::format("run {}: its counts are damaged; run `headworks db check`",
-                             h.run_no.value)};
+    return Error{
+        Code::kCorrupt,
+        fmt::format("run {}: its counts are damaged; run `headworks db check`", h.run_no.value)};
   }
   return {};
 }
@@ -60,9 +60,9 @@ void ReadTask(Row row, store::TaskRecord& task) {
 Error NoRun(RunNo run) { return {Code::kNotFound, fmt::format("no run {}", run.value)}; }
 
 Status RequireRun(Connection& connection, const TenantId& tenant, RunNo run) {
-  HEADWORKS_ASSIGN(const auto found,
-                   connection.Value<int>("SELECT 1 FROM run WHERE tenant_id = ?1 AND run_no = ?2",
-                                         tenant, run));
+  HEADWORKS_ASSIGN(
+      const auto found,
+      connection.Value<int>("SELECT 1 FROM run WHERE tenant_id = ?1 AND run_no = ?2", tenant, run));
   if (!found) return NoRun(run);
   return {};
 }

@@ -12,15 +12,15 @@
 namespace headworks::store_sqlite {
 
 /// In the order of ReadHeader.
-#define HEADWORKS_RUN_COLUMNS                                                               \
-  "tenant_id, run_no, run_id, package, workflow, version, shard, created_at, start_key, "   \
-  "trace_context, rerun_of, root_run, state, reason, priority, generation, next_epoch, "    \
-  "started_at, finished_at, paused_at, cancel_requested_at, finally_started_at, "           \
-  "finally_stopped, expires_at, wake_at, stuck_since, reset_kind, reset_task, counts, "     \
+#define HEADWORKS_RUN_COLUMNS                                                             \
+  "tenant_id, run_no, run_id, package, workflow, version, shard, created_at, start_key, " \
+  "trace_context, rerun_of, root_run, state, reason, priority, generation, next_epoch, "  \
+  "started_at, finished_at, paused_at, cancel_requested_at, finally_started_at, "         \
+  "finally_stopped, expires_at, wake_at, stuck_since, reset_kind, reset_task, counts, "   \
   "stuck_reason"
 /// In the order of ReadTask.
-#define HEADWORKS_TASK_COLUMNS                                                              \
-  "task_no, state, reason, epoch, generation, snoozes, tries, losses, dispatch_failures, "  \
+#define HEADWORKS_TASK_COLUMNS                                                             \
+  "task_no, state, reason, epoch, generation, snoozes, tries, losses, dispatch_failures, " \
   "zombie, not_before, since, executor, holder"
 
 using Counts = std::array<std::uint32_t, model::kTaskStateCount>;

@@ -28,9 +28,9 @@ Result<std::vector<RunRecord>> FindByPrefix(Connection& c, const TenantId& tenan
 
 /// The narrowest of the indexes that can answer; all of them give the newest first.
 const char* ListStatement(const store::RunQuery::RunFilter& filter) {
-#define HEADWORKS_LIST_RUNS(condition)                                               \
-  HEADWORKS_SELECT_RUN "AND run_no < ?2 AND " condition                              \
-                       " AND (?3 >> state) & 1 AND (?4 IS NULL OR workflow = ?4) "   \
+#define HEADWORKS_LIST_RUNS(condition)                                             \
+  HEADWORKS_SELECT_RUN "AND run_no < ?2 AND " condition                            \
+                       " AND (?3 >> state) & 1 AND (?4 IS NULL OR workflow = ?4) " \
                        "AND (NOT ?5 OR stuck_reason <> '') ORDER BY run_no DESC LIMIT ?6"
   const bool only_unsuccessful =
       !filter.states.empty() && std::ranges::all_of(filter.states, [](model::RunState state) {
@@ -54,7 +54,8 @@ Result<RunRecord> SqliteRunQuery::GetRun(const TenantId& tenant, std::string_vie
     if (wanted.last) {
       HEADWORKS_TRY(c.ForEach(HEADWORKS_SELECT_RUN "ORDER BY run_no DESC LIMIT 1", read, tenant));
     } else if (wanted.number) {
-      HEADWORKS_TRY(c.ForEach(HEADWORKS_SELECT_RUN "AND run_no = ?2", read, tenant, *wanted.number));
+      HEADWORKS_TRY(
+          c.ForEach(HEADWORKS_SELECT_RUN "AND run_no = ?2", read, tenant, *wanted.number));
     }
     if (found) return *std::move(found);
     HEADWORKS_ASSIGN(auto runs, FindByPrefix(c, tenant, wanted.prefix, 6));
@@ -79,9 +80,8 @@ Result<std::vector<RunRecord>> SqliteRunQuery::ListRuns(const TenantId& tenant,
   return core_.Read([&](Connection& c) -> Result<std::vector<RunRecord>> {
     std::vector<RunRecord> runs;
     HEADWORKS_TRY(c.ForEach(
-        ListStatement(filter),
-        [&](Row row) { return ReadHeader(row, runs.emplace_back().header); }, tenant,
-        filter.before ? filter.before->value : INT64_MAX, states, filter.workflow,
+        ListStatement(filter), [&](Row row) { return ReadHeader(row, runs.emplace_back().header); },
+        tenant, filter.before ? filter.before->value : INT64_MAX, states, filter.workflow,
         filter.stuck_only, filter.limit));
     return runs;
   });
@@ -108,11 +108,8 @@ Result<std::vector<store::TaskRecord>> SqliteRunQuery::ListTasks(const TenantId&
   });
 }
 
-Result<std::vector<model::AttemptRecord>> SqliteRunQuery::ListAttempts(const TenantId& tenant,
-                                                                       RunNo run,
-                                                                       std::optional<TaskNo> task,
-                                                                       Epoch after,
-                                                                       std::size_t limit) {
+Result<std::vector<model::AttemptRecord>> SqliteRunQuery::ListAttempts(
+    const TenantId& tenant, RunNo run, std::optional<TaskNo> task, Epoch after, std::size_t limit) {
   HEADWORKS_TRY(store::CheckTenant(tenant));
   return core_.Read([&](Connection& c) -> Result<std::vector<model::AttemptRecord>> {
     HEADWORKS_TRY(RequireRun(c, tenant, run));
@@ -159,10 +156,10 @@ Result<std::vector<std::string>> SqliteRunQuery::ReadOutputs(const TenantId& ten
     HEADWORKS_TRY(RequireRun(c, tenant, run));
     std::vector<std::string> outputs;
     for (const TaskNo task : tasks) {
-      HEADWORKS_ASSIGN(auto output, c.Value<OwnedPayload>(
-                                        "SELECT output FROM task WHERE tenant_id = ?1 "
-                                        "AND run_no = ?2 AND task_no = ?3 AND map_index = -1",
-                                        tenant, run, task));
+      HEADWORKS_ASSIGN(auto output,
+                       c.Value<OwnedPayload>("SELECT output FROM task WHERE tenant_id = ?1 "
+                                             "AND run_no = ?2 AND task_no = ?3 AND map_index = -1",
+                                             tenant, run, task));
       outputs.push_back(output ? std::move(output->bytes) : std::string());
     }
     return outputs;
@@ -173,10 +170,10 @@ Result<std::string> SqliteRunQuery::ReadInput(const TenantId& tenant, RunNo run)
   HEADWORKS_TRY(store::CheckTenant(tenant));
   return core_.Read([&](Connection& c) -> Result<std::string> {
     HEADWORKS_TRY(RequireRun(c, tenant, run));
-    HEADWORKS_ASSIGN(auto input, c.Value<OwnedPayload>(
-                                     "SELECT input FROM run_input WHERE tenant_id = ?1 "
-                                     "AND run_no = ?2",
-                                     tenant, run));
+    HEADWORKS_ASSIGN(auto input,
+                     c.Value<OwnedPayload>("SELECT input FROM run_input WHERE tenant_id = ?1 "
+                                           "AND run_no = ?2",
+                                           tenant, run));
     return input ? std::move(input->bytes) : std::string();
   });
 }

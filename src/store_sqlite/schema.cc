@@ -226,8 +226,9 @@ Result<Levels> ReadLevels(Connection& connection) {
   }
   Levels levels;
   if (tables != 0) {
-    HEADWORKS_TRY(connection.ForEach("SELECT schema_level, min_program_level FROM store",
-                                     [&](Row row) { row.Read(levels.schema, levels.min_program); }));
+    HEADWORKS_TRY(
+        connection.ForEach("SELECT schema_level, min_program_level FROM store",
+                           [&](Row row) { row.Read(levels.schema, levels.min_program); }));
   }
   return levels;
 }
@@ -239,10 +240,11 @@ std::span<const Migration> Migrations() { return kMigrations; }
 Result<Levels> CheckLevels(Connection& connection, int program_level) {
   HEADWORKS_ASSIGN(const Levels levels, ReadLevels(connection));
   if (levels.min_program > program_level) {
-    return Error{Code::kConflict,
-                 fmt::format("{}: written by a newer Headworks (level {}, needs a program of level {} "
-                             "or later, this one is {}); use the newer program",
-                             connection.path(), levels.schema, levels.min_program, program_level)};
+    return Error{
+        Code::kConflict,
+        fmt::format("{}: written by a newer Headworks (level {}, needs a program of level {} "
+                    "or later, this one is {}); use the newer program",
+                    connection.path(), levels.schema, levels.min_program, program_level)};
   }
   return levels;
 }

@@ -50,10 +50,11 @@ Error ToError(int rc, std::string_view detail, int system_errno, std::string_vie
                    "not a database, or its first page is damaged; restore it from a backup, or "
                    "choose another file");
     case SQLITE_CORRUPT:
-      return error(Code::kCorrupt,
-                   fmt::format("the database is damaged ({}); run `headworks db check`, and restore "
-                               "it from a backup",
-                               detail));
+      return error(
+          Code::kCorrupt,
+          fmt::format("the database is damaged ({}); run `headworks db check`, and restore "
+                      "it from a backup",
+                      detail));
     case SQLITE_IOERR:
       if (system_errno == ENOSPC || system_errno == EDQUOT) {
         return ToError(SQLITE_FULL, detail, 0, path);

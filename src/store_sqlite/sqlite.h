@@ -133,8 +133,7 @@ class Connection {
   template <typename T, typename... Args>
   Result<std::optional<T>> Value(const char* sql, const Args&... args) {
     std::optional<T> value;
-    HEADWORKS_TRY(ForEach(
-        sql, [&](Row row) { value = row.Get<T>(0); }, args...));
+    HEADWORKS_TRY(ForEach(sql, [&](Row row) { value = row.Get<T>(0); }, args...));
     return value;
   }
   /// Rows that the last INSERT, UPDATE or DELETE changed.

@@ -16,8 +16,8 @@ Error NoWorkflow(const model::Namespace& name) {
   return {Code::kNotFound, fmt::format("no workflow {}::{}", name.package, name.workflow)};
 }
 
-#define HEADWORKS_SELECT_WORKFLOW                                                       \
-  "SELECT tenant_id, package, workflow, version, source, enabled, registered_at "       \
+#define HEADWORKS_SELECT_WORKFLOW                                                 \
+  "SELECT tenant_id, package, workflow, version, source, enabled, registered_at " \
   "FROM workflow WHERE tenant_id = ?1 "
 
 void ReadWorkflow(Row row, WorkflowRecord& w) {
@@ -43,10 +43,9 @@ Result<std::string> SqliteWorkflowStore::GetVersion(const TenantId& tenant,
                                                     std::string_view version) {
   HEADWORKS_TRY(store::CheckTenant(tenant));
   return core_.Read([&](Connection& c) -> Result<std::string> {
-    HEADWORKS_ASSIGN(auto json, c.Value<OwnedPayload>(
-                                    "SELECT canonical_json FROM workflow_version "
-                                    "WHERE tenant_id = ?1 AND version = ?2",
-                                    tenant, version));
+    HEADWORKS_ASSIGN(auto json, c.Value<OwnedPayload>("SELECT canonical_json FROM workflow_version "
+                                                      "WHERE tenant_id = ?1 AND version = ?2",
+                                                      tenant, version));
     if (!json) return NoVersion(version);
     return std::move(json->bytes);
   });
@@ -55,13 +54,13 @@ Result<std::string> SqliteWorkflowStore::GetVersion(const TenantId& tenant,
 Status SqliteWorkflowStore::Register(const WorkflowRecord& record) {
   HEADWORKS_TRY(store::CheckTenant(TenantId(record.name.tenant)));
   return core_.Write([&](Connection& c) -> Status {
-    HEADWORKS_TRY(c.Run(
-        "INSERT INTO workflow (tenant_id, package, workflow, version, source, enabled, "
-        "registered_at) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 FROM workflow_version "
-        "WHERE tenant_id = ?1 AND version = ?4 ON CONFLICT DO UPDATE SET version = ?4, "
-        "source = ?5, enabled = ?6, registered_at = ?7",
-        record.name.tenant, record.name.package, record.name.workflow, record.version,
-        record.source, record.enabled, record.registered_at));
+    HEADWORKS_TRY(
+        c.Run("INSERT INTO workflow (tenant_id, package, workflow, version, source, enabled, "
+              "registered_at) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 FROM workflow_version "
+              "WHERE tenant_id = ?1 AND version = ?4 ON CONFLICT DO UPDATE SET version = ?4, "
+              "source = ?5, enabled = ?6, registered_at = ?7",
+              record.name.tenant, record.name.package, record.name.workflow, record.version,
+              record.source, record.enabled, record.registered_at));
     if (c.Changes() == 0) return NoVersion(record.version);
     return {};
   });

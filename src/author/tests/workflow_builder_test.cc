@@ -1,1 +1,118 @@
+#include "headworks/author/workflow_builder.h"
+
 #include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace headworks {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(WorkflowBuilder, SetsEverythingThatAModelHas) {
+  WorkflowBuilder w("acme::shop::nightly");
+  w.Description("all of it")
+      .Param("day")
+      .Param("limit", 10)
+      .Param("city", "Oslo")
+      .Param("tags", std::vector<std::string>{"a"})
+      .Env("LANG", "C")
+      .BaseDir("/srv")
+      .Timeout(1h)
+      .FinallyTimeout(2min)
+      .CancelTimeout(3min)
+      .OnFailure(OnFailure::kCancelRest)
+      .MaxParallel(4);
+  w.Task("load")
+      .Exec({"load", "--all"})
+      .Needs({"fetch"})
+      .Retry({.max_attempts = 5, .backoff = Backoff::kFixed, .initial = 2s});
+  w.Task("fetch")
+      .Run("fetch it")
+      .Retry(3)
+      .Timeout(30s)
+      .Grace(1s)
+      .Priority(7)
+      .AllowFailure()
+      .Env("A", "1")
+      .InheritEnv({"PATH"})
+      .Cwd("sub");
+  w.Task("report").Function("report").Needs({"load"}).Rule(TriggerRule::kAllDone);
+  w.OnCancel("undo").Run("undo");
+  w.Finally("clean").Run("clean");
+  const auto built = w.Build();
+  ASSERT_TRUE(built) << built.error().message;
+  const model::Workflow& workflow = **built;
+  const model::WorkflowDefinition& d = workflow.definition();
+  EXPECT_EQ(workflow.name().ToString(), "acme::shop::nightly");
+  EXPECT_EQ(d.description, "all of it");
+  EXPECT_EQ(d.params,
+            (std::map<std::string, std::string>{
+                {"day", "null"}, {"limit", "10"}, {"city", "\"Oslo\""}, {"tags", "[\"a\"]"}}));
+  EXPECT_EQ(d.env.at("LANG"), "C");
+  EXPECT_EQ(d.base_dir, "/srv");
+  EXPECT_EQ(d.timeout, 1h);
+  EXPECT_EQ(d.finally_timeout, 2min);
+  EXPECT_EQ(d.cancel_timeout, 3min);
+  EXPECT_EQ(d.on_failure, OnFailure::kCancelRest);
+  EXPECT_EQ(d.max_parallel, 4);
+  ASSERT_EQ(workflow.size(), 5U);
+  const model::Task& fetch = d.tasks[0];
+  EXPECT_EQ(fetch.id, "fetch");
+  EXPECT_EQ(std::get<model::ShellAction>(fetch.action).script, "fetch it");
+  EXPECT_EQ(fetch.retry.max_attempts, 3);
+  EXPECT_EQ(fetch.timeout, 30s);
+  EXPECT_EQ(fetch.grace, 1s);
+  EXPECT_EQ(fetch.priority, 7);
+  EXPECT_TRUE(fetch.allow_failure);
+  EXPECT_EQ(fetch.env.at("A"), "1");
+  EXPECT_EQ(fetch.inherit_env, std::vector<std::string>{"PATH"});
+  EXPECT_EQ(fetch.cwd, "sub");
+  const model::Task& load = d.tasks[1];
+  EXPECT_EQ(std::get<model::ExecAction>(load.action).argv,
+            (std::vector<std::string>{"load", "--all"}));
+  EXPECT_EQ(load.needs, std::vector<std::string>{"fetch"});
+  EXPECT_EQ(load.retry.max_attempts, 5);
+  EXPECT_EQ(load.retry.backoff, Backoff::kFixed);
+  EXPECT_EQ(load.retry.initial, 2s);
+  EXPECT_EQ(std::get<model::FunctionAction>(d.tasks[2].action).function, "report");
+  EXPECT_EQ(d.tasks[2].trigger_rule, TriggerRule::kAllDone);
+  EXPECT_EQ(d.tasks[3].role, model::TaskRole::kOnCancel);
+  EXPECT_EQ(d.tasks[4].role, model::TaskRole::kFinally);
+}
+
+TEST(WorkflowBuilder, NamesEveryFault) {
+  WorkflowBuilder w("no good");
+  w.Param("x", 1).Param("x", 2).Param("y", Json("{"));
+  w.Task("a");
+  w.Task("b").Run("true").Exec({"true"}).Needs({"absent"});
+  w.Finally("c").Function("f").Retry(0);
+  std::vector<model::Fault> faults;
+  const auto built = w.Build(&faults);
+  ASSERT_FALSE(built);
+  EXPECT_EQ(built.error().code, Code::kInvalidArgument);
+  std::vector<std::string> fields;
+  for (const model::Fault& fault : faults) {
+    fields.push_back(fault.field);
+    EXPECT_NE(built.error().message.find(fault.field + ": " + fault.message), std::string::npos);
+  }
+  std::ranges::sort(fields);
+  EXPECT_EQ(fields,
+            (std::vector<std::string>{"finally.c.retry.max_attempts", "name", "params.x",
+                                      "params.y", "tasks.a", "tasks.b", "tasks.b.needs[0]"}));
+}
+
+TEST(WorkflowBuilder, BuildsTheSameVersionTwice) {
+  WorkflowBuilder w("w");
+  TaskBuilder& first = w.Task("first").Run("true");
+  for (int i = 0; i < 100; ++i) w.Task("t" + std::to_string(i)).Run("true").Needs({"first"});
+  const auto one = w.Build();
+  const auto two = w.Build();
+  ASSERT_TRUE(one && two);
+  EXPECT_EQ((*one)->version(), (*two)->version());
+  first.Priority(1);  // references stay good while tasks are added
+  EXPECT_NE((*w.Build())->version(), (*one)->version());
+}
+
+}  // namespace
+}  // namespace headworks

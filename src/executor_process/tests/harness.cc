@@ -111,6 +111,15 @@ executor::Attempt AttemptOf(std::int64_t run, std::int64_t epoch, model::Task ta
   return attempt;
 }
 
+ProcessExecutorOptions OptionsOf(const std::string& folder) {
+  ProcessExecutorOptions options;
+  options.supervisor_path = SupervisorPath();
+  options.state_dir = folder + "/state";
+  // Tests run side by side: each has marks of its own.
+  options.store_id = fs::path(folder).filename().string();
+  return options;
+}
+
 model::Task Shell(std::string script) {
   model::Task task;
   task.action = model::ShellAction{std::move(script)};
@@ -122,17 +131,17 @@ model::Task Exec(std::vector<std::string> argv) {
   return task;
 }
 
-ProcessExecutorOptions ExecutorTest::Options() const {
-  ProcessExecutorOptions options;
-  options.supervisor_path = SupervisorPath();
-  options.state_dir = folder_.path() + "/state";
-  // Tests run side by side: each has marks of its own.
-  options.store_id = fs::path(folder_.path()).filename().string();
-  return options;
-}
-
 void ExecutorTest::Open() {
-  auto opened = ProcessExecutor::Open(Options(), resolver_, *logs_, clock_, log_);
+  auto ledger =
+      executor::StartLedger::Open(folder_.path() + "/started", "boot", LedgerCapacity(Options()));
+  ASSERT_TRUE(ledger) << ledger.error().message;
+  ledger_ = *std::move(ledger);
+  ASSERT_TRUE(ledger_->Reconcile(live_before_));
+  auto opened = ProcessExecutor::Open(Options(), {.resolver = resolver_,
+                                                  .log_store = *logs_,
+                                                  .clock = clock_,
+                                                  .log = log_,
+                                                  .ledger = ledger_.get()});
   ASSERT_TRUE(opened) << opened.error().message;
   executor_ = *std::move(opened);
   ASSERT_TRUE(executor_->Start(sink_));

@@ -79,6 +79,9 @@ class FixedResolver final : public executor::Resolver {
 /// The supervisor that was built with this test.
 std::string SupervisorPath();
 
+/// Options of an executor whose state is below `folder`, with a mark of its own.
+ProcessExecutorOptions OptionsOf(const std::string& folder);
+
 /// An attempt of a workflow of one task; `edit` shapes the task.
 executor::Attempt AttemptOf(std::int64_t run, std::int64_t epoch, model::Task task,
                             const std::string& base_dir,
@@ -92,7 +95,7 @@ class ExecutorTest : public ::testing::Test {
   void SetUp() override { Open(); }
   void TearDown() override { executor_.reset(); }
 
-  virtual ProcessExecutorOptions Options() const;
+  virtual ProcessExecutorOptions Options() const { return OptionsOf(folder_.path()); }
   void Open();
 
   executor::Attempt Next(model::Task task, std::map<std::string, std::string> workflow_env = {});
@@ -109,7 +112,10 @@ class ExecutorTest : public ::testing::Test {
   FixedResolver resolver_;
   std::unique_ptr<log_store::LogStore> logs_ = log_store::NewMemoryLogStore();
   RecordingSink sink_;
+  std::unique_ptr<executor::StartLedger> ledger_;
   std::unique_ptr<ProcessExecutor> executor_;
+  /// What the store says that lives, when an executor is opened.
+  std::vector<model::AttemptKey> live_before_;
   std::int64_t last_epoch_ = 0;
 };
 

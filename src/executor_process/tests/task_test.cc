@@ -28,7 +28,7 @@ class TaskTest : public ExecutorTest {
   /// The error of a task whose output is refused.
   std::string Refused(const std::string& script) {
     const model::Outcome outcome = Run(Shell(script));
-    EXPECT_EQ(outcome.verdict, Verdict::kRetry);
+    EXPECT_EQ(outcome.verdict, Verdict::kFailed);
     EXPECT_EQ(outcome.reason, Reason::kOutput);
     EXPECT_TRUE(outcome.output.empty());
     return outcome.error;
@@ -84,9 +84,9 @@ TEST_F(TaskTest, IsGivenItsInputAndTheRunsScratchFolder) {
   EXPECT_EQ(OutputOf("cat $HEADWORKS_INPUT > $HEADWORKS_OUTPUT; echo 7 > $HEADWORKS_SCRATCH/kept"),
             resolver_.context);
   EXPECT_EQ(OutputOf("echo n=$(cat $HEADWORKS_SCRATCH/kept) > $HEADWORKS_OUTPUT"), R"({"n":"7"})");
-  ASSERT_TRUE(executor_->RemoveRun(RunNo(1), RunId("run-1")));
+  ASSERT_TRUE(executor_->RemoveScratch(RunId("run-1")));
   EXPECT_FALSE(fs::exists(File("state/scratch/run-1")));
-  EXPECT_TRUE(fs::is_empty(File("state/attempts")));
+  EXPECT_TRUE(WaitUntil([&] { return fs::is_empty(File("state/attempts")); }));
 }
 
 TEST_F(TaskTest, SeesOnlyThreeFileDescriptors) {
@@ -310,7 +310,6 @@ TEST_F(TaskTest, AnOfferIsIdempotentUntilSettled) {
   EXPECT_TRUE(std::holds_alternative<executor::Ended>((*inspected)[0]));
   const std::vector<model::AttemptKey> keys{attempt.key};
   executor_->Settled(keys);
-  EXPECT_TRUE(WaitUntil([&] { return fs::is_empty(File("state/attempts")); }));
   EXPECT_TRUE(std::holds_alternative<executor::Absent>((*executor_->Inspect({{attempt}}))[0]));
 }
 

@@ -115,6 +115,7 @@ class NaiveRun {
     if (IsTerminal(state)) return false;
     if (state == RunState::kPending) {
       cancelled = true;
+      paused = false;
       state = RunState::kCancelled;
     } else if (cancelled) {
       finally_stopped = true;

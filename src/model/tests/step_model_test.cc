@@ -71,7 +71,7 @@ class Walk {
   std::string Go() {
     const std::uint32_t events = 5 + dice_.Roll(80);
     for (std::uint32_t i = 0; i < events && real_.fault.empty(); ++i) RandomEvent();
-    if (real_.run.header.state == RunState::kPending) Do(StartRun{}, [&] { naive_.Start(); });
+    if (real_.run.header.state == RunState::kPending) Send(StartRun{}, [&] { naive_.Start(); });
     for (int i = 0; real_.fault.empty() && !Done(); ++i) {
       if (i > 5000) real_.Fail("the run does not end: " + real_.States());
       Help();
@@ -90,10 +90,22 @@ class Walk {
   Status Do(const Event& event, Naive&& naive) {
     const Status status = StepOnce(event);
     if (!exact_) return status;
-    while (More() && real_.fault.empty()) StepOnce(ContinueRun{}).value();
+    while (More() && real_.fault.empty()) Continue();
     naive();
     Compare();
     return status;
+  }
+
+  /// An event that is never refused.
+  template <typename Naive>
+  void Send(const Event& event, Naive&& naive) {
+    if (const Status status = Do(event, naive); !status) real_.Fail(status.error().message);
+  }
+
+  void Continue() {
+    if (const Status status = StepOnce(ContinueRun{}); !status) {
+      real_.Fail(status.error().message);
+    }
   }
 
   Status StepOnce(const Event& event) {
@@ -171,7 +183,7 @@ class Walk {
     if (ready_.empty()) return;
     const TaskNo no = *std::next(ready_.begin(), dice_.Roll(ready_.size()));
     ready_.erase(no);
-    (void)Do(QueueTask{no}, [&] { naive_.Queue(no); });
+    Send(QueueTask{no}, [&] { naive_.Queue(no); });
   }
 
   void End(TaskNo no, Verdict verdict) {
@@ -180,11 +192,11 @@ class Walk {
     if (dice_.Percent(20)) outcome.output = "{}";
     if (verdict == Verdict::kSnoozed) outcome.not_before = real_.now + seconds(dice_.Roll(600));
     const Epoch epoch = At(no).epoch;
-    (void)Do(AttemptEnded{no, epoch, outcome}, [&] { naive_.Ended(no, verdict); });
+    Send(AttemptEnded{no, epoch, outcome}, [&] { naive_.Ended(no, verdict); });
     if (real_.changes.superseded && !More()) real_.Fail("a live verdict was superseded");
     if (dice_.Percent(10)) {  // said twice
-      (void)Do(AttemptEnded{no, epoch, outcome}, [] {});
-      if (!real_.changes.superseded && !exact_) real_.Fail("a repeated verdict counted");
+      Send(AttemptEnded{no, epoch, outcome}, [] {});
+      if (!real_.changes.superseded) real_.Fail("a repeated verdict counted");
     }
   }
 
@@ -206,15 +218,15 @@ class Walk {
     Outcome outcome;
     const std::vector<Event> events = {AttemptEnded{no, epoch, outcome}, AttemptStarted{no, epoch},
                                        OfferAnswered{no, epoch, Disposition::kRefused, ""}};
-    (void)Do(dice_.Pick(events), [] {});
-    if (!exact_ && !real_.changes.superseded) real_.Fail("a stale word was not superseded");
+    Send(dice_.Pick(events), [] {});
+    if (!real_.changes.superseded) real_.Fail("a stale word was not superseded");
   }
 
   void StartAny() {
     const std::vector<TaskNo> live = Live(false);
     if (live.empty()) return;
     const TaskNo no = dice_.Pick(live);
-    (void)Do(AttemptStarted{no, At(no).epoch}, [&] { naive_.Started(no); });
+    Send(AttemptStarted{no, At(no).epoch}, [&] { naive_.Started(no); });
   }
 
   void AnswerAny() {
@@ -222,19 +234,20 @@ class Walk {
     if (live.empty()) return;
     const TaskNo no = dice_.Pick(live);
     const auto disposition = static_cast<Disposition>(1 + dice_.Roll(6));
-    (void)Do(OfferAnswered{no, At(no).epoch, disposition, "why"},
-             [&] { naive_.Answered(no, disposition); });
+    Send(OfferAnswered{no, At(no).epoch, disposition, "why"},
+         [&] { naive_.Answered(no, disposition); });
   }
 
   bool NextTimer() {
     if (real_.timers.empty()) return false;
-    const auto [when, task] = *real_.timers.begin();
+    const Instant when = real_.timers.begin()->first;
+    const std::optional<TaskNo> task = real_.timers.begin()->second;
     real_.timers.erase(real_.timers.begin());
     real_.now = std::max(real_.now, when);
     const bool relevant =
         header().state == RunState::kRunning &&
         (task ? IsTimerOf(*task, when) : header().wake_at != kNever && RunDeadline() == when);
-    (void)Do(TimerDue{when, task}, [&, task = task] {
+    Send(TimerDue{when, task}, [&] {
       if (!relevant) return;
       task ? naive_.TaskTimer(*task) : naive_.RunTimer();
     });
@@ -295,7 +308,7 @@ class Walk {
     const std::uint32_t roll = dice_.Roll(100);
     real_.now += seconds(dice_.Roll(3));
     if (roll < 6 || (roll < 30 && header().state == RunState::kPending)) {
-      (void)Do(StartRun{}, [&] { naive_.Start(); });
+      Send(StartRun{}, [&] { naive_.Start(); });
     } else if (roll < 35) {
       QueueAny();
     } else if (roll < 45) {
@@ -309,7 +322,7 @@ class Walk {
     } else if (roll < 80) {
       NextTimer();
     } else if (roll < 87) {
-      (void)Do(ContinueRun{}, [] {});
+      Send(ContinueRun{}, [] {});
     } else if (roll < 91) {
       Crash();
     } else {
@@ -331,7 +344,7 @@ class Walk {
 
   void Help() {
     if (More()) {
-      (void)Do(ContinueRun{}, [] {});
+      Send(ContinueRun{}, [] {});
     } else if (const std::vector<TaskNo> live = Live(true); !live.empty()) {
       End(live.front(), dice_.Percent(90) ? Verdict::kSucceeded : Verdict::kRetry);
     } else if (header().paused_at != Instant{}) {

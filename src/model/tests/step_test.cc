@@ -521,6 +521,26 @@ TEST(Step, AnAttemptThatOutlivesItsTimeoutBecomesAZombie) {
   EXPECT_EQ(t.run.header.state, RunState::kFailed);
 }
 
+TEST(Step, ACancelAfterFinallyBeganMakesNoDifferenceToOnCancelTasks) {
+  std::vector<Task> tasks{Shell("a")};
+  for (int i = 0; i < 30; ++i) {
+    tasks.push_back(Shell("oc" + std::to_string(i), {}, TaskRole::kOnCancel));
+  }
+  tasks.push_back(Shell("f", {}, TaskRole::kFinally));
+  TestRun t(Of(std::move(tasks)), 10);
+  EXPECT_TRUE(t.Do(StartRun{}));
+  t.Run1("a");
+  ASSERT_TRUE(t.changes.more);
+  t.Pass(seconds(1));
+  EXPECT_TRUE(t.DoAll(CancelRun{}));
+  EXPECT_TRUE(t.DoAll(ContinueRun{}));
+  for (int i = 0; i < 30; ++i) {
+    EXPECT_EQ(t.At("oc" + std::to_string(i)).reason, Reason::kNotCancelled) << i;
+  }
+  t.Run1("f");
+  EXPECT_EQ(t.run.header.state, RunState::kCancelled);
+}
+
 // ---- Pause.
 
 TEST(Step, PausedQueuesNothingAndResumeOffersAllReady) {

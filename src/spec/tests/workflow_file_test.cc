@@ -287,6 +287,10 @@ TEST(WorkflowFile, MessagesSayWhatToWrite) {
   says("version: 1\ntasks:\n  a: {run: x, needs: b}\n  b: {run: x, needs: a}\n", "a -> b -> a");
   says("version: 1\ntasks:\n  a:\n    run: echo a: b\n", "needs quotes");
   says("version: 1\ntasks:\n\ta: {run: x}\n", "a tab cannot indent");
+  says("version: 1\ntasks:\n  a: {run: x\n", "a { is not closed");
+  says("version: 1\ntasks:\n  a: {exec: [x}\n", "another bracket was opened last");
+  says("version: 1\ntasks:\n  a: {exec: [x\n", "a [ is not closed");
+  says("version: 1\ntasks:\n  a: {run: x}\n b: {run: x}\n", "check the indentation");
 }
 
 TEST(WorkflowFile, NameOfTheFileMustDoOrANameBeGiven) {

@@ -13,10 +13,11 @@ TEST_P(Conformance, AppendedRowsComeBackInOrderWithEveryField) {
   const std::array rows{Message("start", "k1"), Message("cancel", "k2", RunNo(5))};
   EXPECT_OK(inbox().Append(rows));
   harness_->CrashAndReopen();
-  EXPECT_EQ(Text(runs().ReadInbox(kShards, 0, 10)),
-            "[1: acme shard 7 start key 'k1' run 0 payload '{\"who\":\"me\"}' at 1700000005000000\n "
-            "2: acme shard 7 cancel key 'k2' run 5 payload '{\"who\":\"me\"}' at 1700000005000000\n "
-            "]");
+  EXPECT_EQ(
+      Text(runs().ReadInbox(kShards, 0, 10)),
+      "[1: acme shard 7 start key 'k1' run 0 payload '{\"who\":\"me\"}' at 1700000005000000\n "
+      "2: acme shard 7 cancel key 'k2' run 5 payload '{\"who\":\"me\"}' at 1700000005000000\n "
+      "]");
   EXPECT_EQ(runs().ReadInbox(kShards, 1, 10)->size(), 1U);
   EXPECT_EQ(runs().ReadInbox(kShards, 2, 10)->size(), 0U);
   EXPECT_EQ(runs().ReadInbox(kShards, 0, 1)->front().id, 1);
@@ -58,7 +59,8 @@ TEST_P(Conformance, ConsumedRowIsGoneAnsweredAndItsKeyRemembered) {
   EXPECT_EQ(Text(inbox().GetAnswer(kTenant, "s")), "none");
   Round round = NextRound();
   round.consumed = {1, 2};
-  round.answers = {{kTenant, "s", Error{Code::kNotFound, "no workflow x"}, RunNo(9), RunId("id-9")}};
+  round.answers = {
+      {kTenant, "s", Error{Code::kNotFound, "no workflow x"}, RunNo(9), RunId("id-9")}};
   EXPECT_OK(Commit(round));
   harness_->CrashAndReopen();
   EXPECT_EQ(Text(inbox().GetAnswer(kTenant, "s")),

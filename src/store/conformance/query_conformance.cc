@@ -26,9 +26,11 @@ TEST_P(Conformance, RunIsFoundByIdPrefixNumberAndLast) {
   Own();
   EXPECT_CODE(query().GetRun(kTenant, "@last"), Code::kNotFound);
   Round round = NextRound();
-  round.runs = {NewRun(WithId(1, "0191aaaa-0000")), NewRun(WithId(2, "0191aaab-0000")),
+  round.runs = {NewRun(WithId(1, "0191aaaa-0000")),
+                NewRun(WithId(2, "0191aaab-0000")),
                 NewRun(WithId(3, "0192bbbb-0000", kOtherTenant)),
-                NewRun(WithId(4, "0191aaaa-0000", kOtherTenant)), NewRun(WithId(191, "9999-0000")),
+                NewRun(WithId(4, "0191aaaa-0000", kOtherTenant)),
+                NewRun(WithId(191, "9999-0000")),
                 NewRun(WithId(192, "0191aaaa"))};
   EXPECT_OK(Commit(round));
   const auto number = [&](const TenantId& tenant, std::string_view reference) {
@@ -146,8 +148,8 @@ TEST_P(Conformance, AttemptsArePagedByEpochForOneTaskOrAll) {
   EXPECT_OK(Commit(write));
   const auto all = query().ListAttempts(kTenant, RunNo(1), {}, {}, 10);
   ASSERT_TRUE(all);
-  EXPECT_EQ(Text(*all), Text(std::vector{AttemptAt(1, 1), AttemptAt(0, 2), AttemptAt(0, 3),
-                                         AttemptAt(1, 5)}));
+  EXPECT_EQ(Text(*all),
+            Text(std::vector{AttemptAt(1, 1), AttemptAt(0, 2), AttemptAt(0, 3), AttemptAt(1, 5)}));
   EXPECT_EQ(Text(query().ListAttempts(kTenant, RunNo(1), TaskNo(1), {}, 10)),
             Text(std::vector{AttemptAt(1, 1), AttemptAt(1, 5)}));
   EXPECT_EQ(Text(query().ListAttempts(kTenant, RunNo(1), {}, Epoch(1), 2)),

@@ -370,7 +370,8 @@ TEST_P(Conformance, DueRunsAreOfTheShardsAsked) {
   round.guards = *guards;
   for (Guard& guard : round.guards) guard.round = RoundNo(1);
   round.lease_ttl = kTtl;
-  round.runs = {*DueRow(1, RunState::kPending, 0), *DueRow(2, RunState::kRunning, 0).On(kOtherShard),
+  round.runs = {*DueRow(1, RunState::kPending, 0),
+                *DueRow(2, RunState::kRunning, 0).On(kOtherShard),
                 *DueRow(3, RunState::kPending, 0).On(kOtherShard)};
   EXPECT_OK(runs().Commit(round));
   EXPECT_EQ(Numbers(runs().ListDue(std::array{kShard}, kT0, {}, 9)), (Numbered{1}));

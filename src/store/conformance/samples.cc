@@ -191,9 +191,10 @@ std::string Text(const InboxRow& r) {
 }
 
 std::string Text(const Answer& a) {
-  return fmt::format("{} key '{}' {} run {} id '{}'", a.tenant.value, a.dedupe_key,
-                     a.error ? std::string(CodeName(a.error->code)) + ": " + a.error->message : "ok",
-                     a.run.value, a.run_id.value);
+  return fmt::format(
+      "{} key '{}' {} run {} id '{}'", a.tenant.value, a.dedupe_key,
+      a.error ? std::string(CodeName(a.error->code)) + ": " + a.error->message : "ok", a.run.value,
+      a.run_id.value);
 }
 
 std::string Text(const WorkflowRecord& w) {

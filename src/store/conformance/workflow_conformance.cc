@@ -5,7 +5,8 @@ namespace headworks::store::conformance {
 namespace {
 
 WorkflowRecord Record(std::string workflow, std::string version, const TenantId& tenant = kTenant) {
-  return {{tenant.value, "data", std::move(workflow)}, std::move(version), "/etc/w.yaml", true, kT0};
+  return {
+      {tenant.value, "data", std::move(workflow)}, std::move(version), "/etc/w.yaml", true, kT0};
 }
 
 TEST_P(Conformance, VersionIsImmutable) {

@@ -16,9 +16,8 @@ class MemoryHarness final : public Harness {
 };
 
 INSTANTIATE_TEST_SUITE_P(Memory, Conformance,
-                         testing::Values(Store{"Memory", [] {
-                                                 return std::make_unique<MemoryHarness>();
-                                               }}));
+                         testing::Values(Store{"Memory",
+                                               [] { return std::make_unique<MemoryHarness>(); }}));
 
 }  // namespace
 }  // namespace headworks::store::conformance

@@ -43,9 +43,8 @@ class SqliteHarness final : public Harness {
 };
 
 INSTANTIATE_TEST_SUITE_P(Sqlite, Conformance,
-                         testing::Values(Store{"Sqlite", [] {
-                                                 return std::make_unique<SqliteHarness>();
-                                               }}));
+                         testing::Values(Store{"Sqlite",
+                                               [] { return std::make_unique<SqliteHarness>(); }}));
 
 class MemoryHarness final : public Harness {
  public:

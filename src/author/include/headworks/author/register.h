@@ -36,6 +36,10 @@ template <typename R, typename C, typename... A>
 struct Signature<R (C::*)(A...) const> : Signature<R (*)(A...)> {};
 template <typename R, typename C, typename... A>
 struct Signature<R (C::*)(A...)> : Signature<R (*)(A...)> {};
+template <typename R, typename C, typename... A>
+struct Signature<R (C::*)(A...) const noexcept> : Signature<R (*)(A...)> {};
+template <typename R, typename C, typename... A>
+struct Signature<R (C::*)(A...) noexcept> : Signature<R (*)(A...)> {};
 template <typename R, typename... A>
 struct Signature<R (*)(A...) noexcept> : Signature<R (*)(A...)> {};
 

@@ -7,6 +7,7 @@
 #include "headworks/base/log.h"
 #include "headworks/base/time.h"
 #include "headworks/executor/executor.h"
+#include "headworks/executor/start_ledger.h"
 #include "headworks/log_store/log_store.h"
 
 namespace headworks::executor_process {
@@ -22,6 +23,8 @@ struct ProcessExecutorOptions {
   std::string store_id;
   /// Processes at a time; at least 1.
   std::uint32_t max_concurrent = 64;
+  /// Ended attempts that wait for Settled, each with its output; beyond it nothing is taken.
+  std::size_t max_unsettled = 10'000;
   /// Output kept of one attempt (16 bytes are added per line); beyond it one note says so.
   std::size_t max_log_bytes = std::size_t{64} << 20;
   /// How long opening waits for an earlier engine's tasks to end.
@@ -29,6 +32,16 @@ struct ProcessExecutorOptions {
   /// Makes this process the parent of orphaned processes (prctl PR_SET_CHILD_SUBREAPER), so that
   /// what a killed supervisor leaves is found without a search.
   bool become_subreaper = true;
+};
+
+/// What a process executor works with; all borrowed, all must outlive it.
+struct ProcessPorts {
+  executor::Resolver& resolver;
+  log_store::LogStore& log_store;
+  Clock& clock;
+  Logger& log;
+  /// Null only where attempts do not outlive the process (memory store).
+  executor::StartLedger* ledger = nullptr;
 };
 
 /// Runs shell scripts and commands as processes of this host, under one supervisor process.
@@ -40,18 +53,22 @@ struct ProcessExecutorOptions {
 /// Ends.  Whatever ends an attempt (its own exit, timeout, cancel, Drain, the death of this
 ///   process or of the supervisor), no process of it is left when its verdict is given; output
 ///   lines are in the log store by then (I6).
-/// Evidence (I4, I5).  An attempt's input file is written before it starts and removed by
-///   Settled; after a crash, Inspect answers Absent without it and lost with it.  After another
-///   boot, when files may have been lost too, everything unknown is lost.
+/// Verdicts.  Exit code 0 = succeeded, another or a signal = retry; an output that is none =
+///   failed (`output`); timeout = retry, whatever came; after Cancel: cancelled, after Drain:
+///   interrupted, unless it had ended by itself.  An input that cannot be loaded: failed
+///   (`dispatch_failed`); if the store cannot be reached, or the machine has no process, file or
+///   pipe to give: snoozed for a second, no try is used.
+/// Evidence (I4, I5).  The ledger is marked before the supervisor is told.  Open waits until the
+///   kernel says that nothing of an earlier engine is left; so a marked attempt is lost.
+/// Bounds.  As in the options; 1 MiB of output.
 /// Threads.  As the port says; two of its own.
 class ProcessExecutor final : public executor::Executor {
  public:
   /// Waits for an earlier engine's tasks to end, kills what a crash left, starts the supervisor.
-  /// `resolver`, `log_store`, `clock` and `log` must outlive the executor.
+  /// kInvalidArgument: an option is out of bounds or the ledger too small.  kNotFound: there is
+  /// no supervisor binary.  kUnavailable: something of an earlier engine cannot be ended.
   static Result<std::unique_ptr<ProcessExecutor>> Open(ProcessExecutorOptions options,
-                                                       executor::Resolver& resolver,
-                                                       log_store::LogStore& log_store, Clock& clock,
-                                                       Logger& log);
+                                                       const ProcessPorts& ports);
   ~ProcessExecutor() override;
 
   std::string_view Name() const override { return "process"; }
@@ -66,9 +83,8 @@ class ProcessExecutor final : public executor::Executor {
   void Settled(std::span<const model::AttemptKey> keys) override;
   Status Drain(Duration timeout) override;
 
-  /// Removes the scratch folder of a run and what is left of its attempts' files.  For runs that
-  /// are over.
-  Status RemoveRun(RunNo run, const RunId& run_id);
+  /// Removes the scratch folder of a run that is over; repeatable.
+  Status RemoveScratch(const RunId& run_id);
 
   class Impl;
 
@@ -76,5 +92,8 @@ class ProcessExecutor final : public executor::Executor {
   explicit ProcessExecutor(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+/// Marks that the ledger of a process executor must have room for, at least.
+std::size_t LedgerCapacity(const ProcessExecutorOptions& options);
 
 }  // namespace headworks::executor_process

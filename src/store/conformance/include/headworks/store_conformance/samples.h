@@ -73,13 +73,13 @@ std::string CodeOf(const Result<T>& result) {
 }  // namespace headworks::store::conformance
 
 /// Expects success and shows the error's message otherwise.
-#define EXPECT_OK(expression)                                                      \
-  do {                                                                             \
-    auto expect_ok_result = (expression);                                          \
-    EXPECT_TRUE(expect_ok_result.has_value())                                      \
-        << #expression << ": "                                                     \
+#define EXPECT_OK(expression)                                                     \
+  do {                                                                            \
+    auto expect_ok_result = (expression);                                         \
+    EXPECT_TRUE(expect_ok_result.has_value())                                     \
+        << #expression << ": "                                                    \
         << (expect_ok_result ? std::string() : expect_ok_result.error().message); \
   } while (false)
-#define EXPECT_CODE(expression, expected)                                                      \
+#define EXPECT_CODE(expression, expected)                                                         \
   EXPECT_EQ(::headworks::store::conformance::CodeOf(expression), ::headworks::CodeName(expected)) \
       << #expression

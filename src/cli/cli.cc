@@ -1,0 +1,65 @@
+#include "headworks/cli/cli.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "command_line.h"
+#include "session.h"
+
+namespace headworks::cli {
+namespace {
+
+std::string Actor(const std::function<const char*(const char*)>& environment) {
+  const char* user = environment("USER");
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host = {'?'};
+  return fmt::format("{}@{}", user == nullptr ? fmt::format("uid{}", getuid()) : user, host.data());
+}
+
+Result<Exit> RunCommand(const ParsedCommand& command, const std::vector<std::string>& variables) {
+  if (command.plain) return command.plain();
+  const auto environment = [&variables](std::string_view name) -> const char* {
+    for (const std::string& variable : variables)
+      if (variable.starts_with(name) && variable.size() > name.size() &&
+          variable[name.size()] == '=')
+        return variable.c_str() + name.size() + 1;
+    return nullptr;
+  };
+  HEADWORKS_ASSIGN(LoadedSettings loaded, LoadSettings({.flags = command.flags,
+                                                        .file = command.config_file,
+                                                        .environment = environment}));
+  SystemClock clock;
+  StderrLogger logger(loaded.settings.log_format, loaded.settings.log_level);
+  const Context context{.loaded = std::move(loaded),
+                        .environment = environment,
+                        .clock = clock,
+                        .logger = logger,
+                        .actor = Actor(environment)};
+  return command.action(context);
+}
+
+}  // namespace
+
+int Main(int argc, const char* const* argv, const char* const* environment) {
+  try {
+    std::vector<std::string> variables;
+    for (const char* const* variable = environment; *variable != nullptr; ++variable)
+      variables.emplace_back(*variable);
+    const ParseResult parsed = ParseCommandLine(argc, argv, variables);
+    if (parsed.exit) return static_cast<int>(*parsed.exit);
+    const Result<Exit> exit = RunCommand(parsed.command, variables);
+    return static_cast<int>(exit ? *exit : Fail(exit.error()));
+  } catch (const std::exception& error) {
+    return static_cast<int>(
+        Fail({Code::kInternal, fmt::format("{}; this is a fault in headworks: please report it "
+                                           "with the command that led to it",
+                                           error.what())}));
+  }
+}
+
+}  // namespace headworks::cli

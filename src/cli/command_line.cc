@@ -1,0 +1,366 @@
+#include "command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "headworks/base/text.h"
+#include "output.h"
+
+namespace headworks::cli {
+namespace {
+
+using Reset = model::ResetCursor::Kind;
+using control::CommandKind;
+
+/// The whole tree of commands; each leaf says what to do through `command_`.
+class CommandTree {
+ public:
+  CommandTree(ParsedCommand& command, const std::vector<std::string>& environment)
+      : command_(command), environment_(environment) {
+    app_.fallthrough();
+    app_.require_subcommand(1);
+    app_.set_version_flag("--version", "headworks " HEADWORKS_VERSION);
+    app_.footer(kExitCodeHelp);
+    AddSettings();
+    AddRun();
+    AddRuns();
+    AddWorkflow();
+    AddUp();
+    AddTasks();
+    AddStore();
+    AddConfig();
+    AddOthers();
+  }
+
+  CLI::App& app() { return app_; }
+
+  static CommandNode Describe(const CLI::App& app) {
+    CommandNode node{.name = app.get_name(), .description = app.get_description()};
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& name : option->get_lnames()) node.options.push_back("--" + name);
+      for (const std::string& name : option->get_snames()) node.options.push_back("-" + name);
+    }
+    for (const CLI::App* child : app.get_subcommands(nullptr))
+      node.commands.push_back(Describe(*child));
+    return node;
+  }
+
+ private:
+  using Action = std::function<Result<Exit>(const Context&)>;
+
+  CLI::App& Group(const char* name, const char* description) {
+    CLI::App& group = *app_.add_subcommand(name, description);
+    group.require_subcommand(1);
+    return group;
+  }
+
+  CLI::App& Leaf(CLI::App& parent, const char* name, const char* description, Action action) {
+    CLI::App& leaf = *parent.add_subcommand(name, description);
+    leaf.callback([this, action = std::move(action)] { command_.action = action; });
+    return leaf;
+  }
+
+  CLI::App& PlainLeaf(CLI::App& parent, const char* name, const char* description,
+                      std::function<Result<Exit>()> action) {
+    CLI::App& leaf = *parent.add_subcommand(name, description);
+    leaf.callback([this, action = std::move(action)] { command_.plain = action; });
+    return leaf;
+  }
+
+  void AddSettings() {
+    app_.add_option("--config", command_.config_file, "Configuration file")
+        ->type_name("FILE")
+        ->group("Settings");
+    for (const Setting& setting : AllSettings()) {
+      const std::string names =
+          (setting.key == "output" ? "-o," : std::string()) + setting.FlagName();
+      app_.add_option_function<std::string>(
+              names,
+              [this, key = setting.key](const std::string& value) {
+                command_.flags[std::string(key)] = value;
+              },
+              std::string(setting.help))
+          ->type_name(std::string(setting.type))
+          ->group("Settings");
+    }
+  }
+
+  void AddRun() {
+    CLI::App& run = Leaf(app_, "run", "Run a workflow file and follow it to its end",
+                         [this](const Context& context) { return RunFile(context, run_); });
+    run.add_option("file", run_.file, "The workflow file")->required()->type_name("FILE");
+    run.add_option("-p,--param", run_.params, "A parameter; may be repeated")
+        ->type_name("KEY=VALUE")
+        ->allow_extra_args(false);
+    run.add_option("--input", run_.input, "Input for the tasks")->type_name("JSON|@FILE");
+    run.add_option("--name", run_.name, "Another name than the file's for the workflow");
+    run.add_option("--start-key", run_.start_key, "The same key starts one run only");
+    run.add_option("--priority", run_.priority, "Higher goes first")
+        ->check(CLI::Range(-1000, 1000));
+    auto* detach =
+        run.add_flag("--detach", run_.detach, "Hand the run to the engine that is up, and return");
+    auto* dry_run = run.add_flag("--dry-run", run_.dry_run, "Show what would run, start nothing");
+    run.add_flag("--resume", run_.resume,
+                 "Continue the workflow's unfinished runs, start no new one")
+        ->excludes(detach)
+        ->excludes(dry_run);
+  }
+
+  void AddRuns() {
+    CLI::App& runs = Group("runs", "List, inspect and command runs");
+    CLI::App& list = Leaf(runs, "list", "Runs, newest first",
+                          [this](const Context& context) { return ListRuns(context, list_); });
+    list.add_option("--state", list_.states,
+                    "Only these: pending, running, succeeded, failed, cancelled, stuck")
+        ->delimiter(',')
+        ->allow_extra_args(false);
+    list.add_option("--workflow", list_.workflow, "Only this workflow's");
+    list.add_option("--limit", list_.limit, "At most so many")
+        ->check(CLI::Range(1, 100'000))
+        ->capture_default_str();
+
+    AddReference(Leaf(runs, "show", "One run with its tasks",
+                      [this](const Context& context) { return ShowRun(context, on_run_.run); }));
+
+    CLI::App& logs = Leaf(runs, "logs", "What tasks printed", [this](const Context& context) {
+      logs_.run = on_run_.run;
+      return ShowLogs(context, logs_);
+    });
+    AddReference(logs);
+    logs.add_option("task", logs_.task, "Only this task's");
+    logs.add_flag("-f,--follow", logs_.follow, "Until the run ends");
+    logs.add_option("--attempt", logs_.attempt, "Only the N-th attempt of the task")
+        ->check(CLI::PositiveNumber);
+    logs.add_option("--tail", logs_.tail, "Only the last N lines")->check(CLI::Range(1, 100'000));
+
+    AddCommand(runs, "cancel", "Stop a run; its finally tasks still run", CommandKind::kCancel);
+    AddCommand(runs, "pause", "Start nothing new of a run", CommandKind::kPause);
+    AddCommand(runs, "resume", "Let a paused run go on", CommandKind::kResume);
+    AddRerun(runs);
+    AddMark(runs);
+    CLI::App& why = Leaf(runs, "why", "Why a task is not running", [this](const Context& context) {
+      return Why(context, on_run_.run, on_run_.task);
+    });
+    AddReference(why);
+    why.add_option("task", on_run_.task, "The task")->required();
+    AddCommand(runs, "unstick", "Let a stuck run try again", CommandKind::kUnstick);
+    AddCommand(runs, "delete", "Forget a finished run", CommandKind::kDelete);
+    CLI::App& prune = Leaf(
+        runs, "prune", "Forget old finished runs", [this](const Context& context) -> Result<Exit> {
+          auto age = ParseDuration(older_than_);
+          if (!age) return Error{age.error().code, "--older-than: " + age.error().message};
+          return PruneRuns(context, {.older_than = *age, .dry_run = prune_dry_run_});
+        });
+    prune.add_option("--older-than", older_than_, "By the time they ended, e.g. 30d")
+        ->required()
+        ->type_name("DURATION");
+    prune.add_flag("--dry-run", prune_dry_run_, "Only count them");
+  }
+
+  CLI::App& AddReference(CLI::App& leaf) {
+    leaf.add_option("run", on_run_.run, "Number, id, start of an id, or @last")
+        ->required()
+        ->type_name("RUN");
+    return leaf;
+  }
+
+  void AddCommand(CLI::App& runs, const char* name, const char* description, CommandKind kind) {
+    AddReference(Leaf(runs, name, description, [this, kind](const Context& context) {
+      on_run_.kind = kind;
+      return CommandRun(context, on_run_);
+    }));
+  }
+
+  void AddRerun(CLI::App& runs) {
+    CLI::App& rerun = Leaf(
+        runs, "rerun", "Run tasks of a run again, with the same input, and follow it",
+        [this](const Context& context) {
+          on_run_.kind = CommandKind::kRerun;
+          if (rerun_all_) on_run_.rerun = Reset::kAll;
+          if (!on_run_.task.empty()) on_run_.rerun = Reset::kFrom;
+          return rerun_detach_ ? CommandRun(context, on_run_) : RerunAndFollow(context, on_run_);
+        });
+    AddReference(rerun);
+    auto* from = rerun.add_option("--from", on_run_.task, "This task and all that need it")
+                     ->type_name("TASK");
+    auto* failed = rerun.add_flag("--failed", rerun_failed_,
+                                  "What failed or never ran, and all that need it (default)");
+    auto* all = rerun.add_flag("--all", rerun_all_, "Every task");
+    from->excludes(failed)->excludes(all);
+    failed->excludes(all);
+    rerun.add_flag("--detach", rerun_detach_, "Do not follow; without an engine nothing starts");
+  }
+
+  void AddMark(CLI::App& runs) {
+    CLI::App& mark = Leaf(runs, "mark", "Set how a task ended", [this](const Context& context) {
+      on_run_.kind = CommandKind::kMark;
+      on_run_.mark = mark_ == "success"  ? model::TaskState::kSucceeded
+                     : mark_ == "failed" ? model::TaskState::kFailed
+                                         : model::TaskState::kSkipped;
+      return CommandRun(context, on_run_);
+    });
+    AddReference(mark);
+    mark.add_option("task", on_run_.task, "The task")->required();
+    mark.add_option("state", mark_, "success, failed or skipped")
+        ->required()
+        ->check(CLI::IsMember({"success", "failed", "skipped"}));
+  }
+
+  void AddWorkflow() {
+    CLI::App& workflow = Group("workflow", "Registered workflows");
+    const auto add_files = [this](CLI::App& leaf) {
+      leaf.add_option("files", files_, "Files, or folders of them")->required();
+    };
+    add_files(Leaf(workflow, "register", "Make workflow files known by name",
+                   [this](const Context& context) { return RegisterWorkflows(context, files_); }));
+    Leaf(workflow, "list", "All of them", ListWorkflows);
+    const auto add_name = [this](CLI::App& leaf) {
+      leaf.add_option("name", name_, "WORKFLOW or PACKAGE::WORKFLOW")->required();
+    };
+    add_name(Leaf(workflow, "show", "One with its tasks",
+                  [this](const Context& context) { return ShowWorkflow(context, name_); }));
+    add_name(Leaf(workflow, "delete", "Forget the name; runs keep their version",
+                  [this](const Context& context) { return RemoveWorkflow(context, name_); }));
+    add_name(Leaf(workflow, "enable", "Let new runs start",
+                  [this](const Context& context) { return EnableWorkflow(context, name_, true); }));
+    add_name(Leaf(workflow, "disable", "Let no new runs start", [this](const Context& context) {
+      return EnableWorkflow(context, name_, false);
+    }));
+    add_files(Leaf(workflow, "validate", "Check files; all faults at once",
+                   [this](const Context& context) { return ValidateWorkflows(context, files_); }));
+  }
+
+  void AddUp() {
+    CLI::App& up = Leaf(app_, "up", "Be the engine until SIGTERM or Ctrl-C",
+                        [this](const Context& context) { return Up(context, folder_); });
+    up.add_option("folder", folder_, "Keep the workflow files in it registered")->type_name("DIR");
+  }
+
+  void AddTasks() {
+    CLI::App& tasks = Group("tasks", "C++ functions that workflows can call");
+    Leaf(tasks, "list", "All that this program brings along", ListTasks);
+  }
+
+  void AddStore() {
+    CLI::App& db = Group("db", "Look after the database");
+    Leaf(db, "check", "Read all of it and say what is wrong", CheckStore);
+    CLI::App& backup =
+        Leaf(db, "backup", "Copy it while it is in use",
+             [this](const Context& context) { return BackUpStore(context, target_); });
+    backup.add_option("target", target_, "The new file")->required()->type_name("FILE");
+    Leaf(db, "vacuum", "Give free space back to the disk", VacuumStore);
+    Leaf(db, "migrate", "Bring it to this program's format", [this](const Context& context) {
+      return MigrateStore(context, migrate_dry_run_);
+    }).add_flag("--dry-run", migrate_dry_run_, "Only say what that would do");
+  }
+
+  void AddConfig() {
+    CLI::App& config = Group("config", "Settings");
+    Leaf(config, "check", "Whether file and environment are valid",
+         [this](const Context& context) { return CheckConfiguration(context, environment_); });
+    Leaf(config, "show", "Each setting and where it comes from", ShowConfiguration);
+    PlainLeaf(config, "docs", "The reference page as Markdown", []() -> Result<Exit> {
+      Print(SettingsMarkdown());
+      return Exit::kOk;
+    });
+  }
+
+  void AddOthers() {
+    Leaf(app_, "doctor", "Whether everything is there that runs need", Doctor);
+    CLI::App& completion = PlainLeaf(
+        app_, "completion", "A script that completes headworks commands", [this]() -> Result<Exit> {
+          const CommandNode root = Describe(app_);
+          Print(shell_ == "bash"  ? BashCompletion(root)
+                : shell_ == "zsh" ? ZshCompletion(root)
+                                  : FishCompletion(root));
+          return Exit::kOk;
+        });
+    completion.add_option("shell", shell_, "bash, zsh or fish")
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+    CLI::App& explain =
+        Leaf(app_, "explain", "What a code in an error message means",
+             [this](const Context& context) { return ExplainCode(context, code_); });
+    explain.add_option("code", code_, "As printed, e.g. HW1001")->required();
+  }
+
+  ParsedCommand& command_;
+  const std::vector<std::string>& environment_;
+  CLI::App app_{"Headworks runs workflows durably: what has started is finished, crash or not.",
+                "headworks"};
+  RunArgs run_;
+  ListRunsArgs list_;
+  LogsArgs logs_;
+  RunCommandArgs on_run_;
+  bool rerun_failed_ = false;
+  bool rerun_all_ = false;
+  bool rerun_detach_ = false;
+  std::string mark_, older_than_, name_, folder_, target_, shell_, code_;
+  bool prune_dry_run_ = false;
+  bool migrate_dry_run_ = false;
+  std::vector<std::string> files_;
+};
+
+/// What is likely meant where the parser only says that something does not fit.
+std::string Diagnose(const CLI::App& root, int argc, const char* const* argv,
+                     const std::string& message) {
+  CommandNode node = CommandTree::Describe(root);
+  std::vector<std::string> options = node.options;
+  std::string path = "headworks";
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.starts_with("--") && word.size() > 2) {
+      const std::string name = word.substr(0, word.find('='));
+      std::vector<std::string_view> known(options.begin(), options.end());
+      known.insert(known.end(), node.options.begin(), node.options.end());
+      if (std::ranges::find(known, name) == known.end())
+        return fmt::format("{} has no option {}{}", path, name, DidYouMean(name, known));
+    }
+    if (word.starts_with("-") || node.commands.empty()) continue;
+    const auto child = std::ranges::find(node.commands, word, &CommandNode::name);
+    if (child == node.commands.end()) {
+      // The word may be the value of the option before it.
+      if (i > 1 && argv[i - 1][0] == '-') continue;
+      std::vector<std::string_view> known;
+      for (const CommandNode& command : node.commands) known.push_back(command.name);
+      return fmt::format("{} has no command '{}'{}", path, word, DidYouMean(word, known));
+    }
+    path += " " + word;
+    const CommandNode next = *child;
+    node = next;
+  }
+  return message;
+}
+
+}  // namespace
+
+ParseResult ParseCommandLine(int argc, const char* const* argv,
+                             const std::vector<std::string>& environment) {
+  ParseResult result;
+  // The action of the command reads its arguments from the tree: they live equally long.
+  const auto tree = std::make_shared<CommandTree>(result.command, environment);
+  CLI::App& app = tree->app();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    result.exit = app.exit(help) == 0 ? Exit::kOk : Exit::kUsage;
+    return result;
+  } catch (const CLI::ParseError& error) {
+    result.exit = Fail({Code::kInvalidArgument,
+                        fmt::format("{}; `headworks --help` and `headworks COMMAND --help` show "
+                                    "what there is",
+                                    Diagnose(app, argc, argv, error.what()))});
+    return result;
+  }
+  if (result.command.plain)
+    result.command.plain = [tree, plain = result.command.plain] { return plain(); };
+  if (result.command.action)
+    result.command.action = [tree, action = result.command.action](const Context& context) {
+      return action(context);
+    };
+  return result;
+}
+
+}  // namespace headworks::cli

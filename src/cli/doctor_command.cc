@@ -1,0 +1,159 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "commands.h"
+#include "output.h"
+
+namespace headworks::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Finding {
+  std::string what;
+  bool good = true;
+  std::string detail;
+};
+
+/// The nearest folder above `path` that exists: where the store is, or would be made.
+fs::path ExistingFolder(fs::path path) {
+  std::error_code ignored;
+  while (!path.empty() && !fs::is_directory(path, ignored) && path != path.parent_path())
+    path = path.parent_path();
+  return path;
+}
+
+Finding FindStore(const Context& context) {
+  const auto runner = AttachRunner(context);
+  if (!runner) return {"store", false, runner.error().message};
+  const auto runs = (*runner)->query().ListRuns(context.tenant(), {});
+  if (!runs) return {"store", false, NameStore(context, runs.error()).message};
+  return {
+      "store", true,
+      fmt::format("{} can be read, {}", StoreName(context.settings().runner),
+                  runs->empty() ? "no runs yet"
+                                : fmt::format("last run {}", runs->front().header.run_no.value))};
+}
+
+Finding FindEngine(const Context& context) {
+  const auto live = EngineIsLive(context);
+  if (!live) return {"engine", false, live.error().message};
+  return {"engine", true,
+          *live ? "another process is the engine of this store" : "none is running; one can start"};
+}
+
+Finding FindSpace(const fs::path& folder) {
+  constexpr std::uint64_t kLeast = std::uint64_t{256} << 20;
+  struct statvfs disk{};
+  if (statvfs(folder.c_str(), &disk) != 0)
+    return {"disk space", false, fmt::format("{}: {}", folder.string(), std::strerror(errno))};
+  const std::uint64_t free = std::uint64_t{disk.f_bavail} * disk.f_frsize;
+  return {"disk space", free >= kLeast,
+          fmt::format("{} MiB free in {}{}", free >> 20, folder.string(),
+                      free >= kLeast ? "" : "; make room, a full disk stops all runs")};
+}
+
+/// What one durable commit costs: every hop of a run waits for it.
+Finding MeasureSync(const Context& context, const fs::path& folder) {
+  const std::string path = (folder / fmt::format(".headworks-doctor-{}", getpid())).string();
+  const int fd = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+  if (fd < 0)
+    return {"durable write", false,
+            fmt::format("cannot write in {}: {}", folder.string(), std::strerror(errno))};
+  constexpr int kRounds = 21;
+  std::vector<Duration> times;
+  const std::string block(4'096, 'x');
+  bool good = true;
+  for (int i = 0; i < kRounds && good; ++i) {
+    const Duration began = context.clock.Monotonic();
+    good = write(fd, block.data(), block.size()) == static_cast<ssize_t>(block.size()) &&
+           fdatasync(fd) == 0;
+    times.push_back(context.clock.Monotonic() - began);
+  }
+  const std::string why = std::strerror(errno);
+  close(fd);
+  unlink(path.c_str());
+  if (!good) return {"durable write", false, fmt::format("{}: {}", folder.string(), why)};
+  std::ranges::nth_element(times, times.begin() + kRounds / 2);
+  return {"durable write", true,
+          fmt::format("{} (median of {} times 4 KiB with fdatasync)",
+                      FormatDuration(times[kRounds / 2]), kRounds)};
+}
+
+Finding FindClock(const Context& context) {
+  constexpr Instant kBuilt{std::chrono::sys_days{std::chrono::year{2025} / 1 / 1}};
+  const Instant now = context.clock.Now();
+  return {"clock", now > kBuilt,
+          now > kBuilt ? FormatInstant(now)
+                       : fmt::format("{} is before this program was made; set the time",
+                                     FormatInstant(now))};
+}
+
+Finding FindSupervisor(const Context& context) {
+  std::string path = context.settings().runner.supervisor_path;
+  std::error_code ignored;
+  if (path.empty())
+    path = (fs::read_symlink("/proc/self/exe", ignored).parent_path() / "headworks-supervisor")
+               .string();
+  const bool good = access(path.c_str(), X_OK) == 0;
+  return {"supervisor", good,
+          good ? path
+               : fmt::format("{}: {}; install headworks-supervisor beside headworks or name it "
+                             "with --supervisor-path",
+                             path, std::strerror(errno))};
+}
+
+/// Only told: commands are supervised without a cgroup, too.
+Finding FindCgroup() {
+  std::ifstream file("/proc/self/cgroup");
+  std::string line;
+  std::string all;
+  while (std::getline(file, line)) all += (all.empty() ? "" : " ") + line;
+  const bool version2 = all.starts_with("0::") && all.find(' ') == std::string::npos;
+  return {
+      "cgroup", true,
+      all.empty() ? "none" : fmt::format("version {}: {}", version2 ? 2 : 1, FitToWidth(all, 60))};
+}
+
+}  // namespace
+
+Result<Exit> Doctor(const Context& context) {
+  const bool on_disk = context.settings().runner.database_url.starts_with("sqlite:");
+  std::vector<Finding> findings{{"version", true, "headworks " HEADWORKS_VERSION}};
+  if (on_disk) {
+    const fs::path folder =
+        ExistingFolder(fs::path(StoreName(context.settings().runner)).parent_path());
+    findings.push_back(FindSpace(folder));
+    findings.push_back(MeasureSync(context, folder));
+    findings.push_back(FindStore(context));
+    findings.push_back(FindEngine(context));
+  }
+  findings.push_back(FindClock(context));
+  findings.push_back(FindSupervisor(context));
+  findings.push_back(FindCgroup());
+
+  const bool good = std::ranges::all_of(findings, &Finding::good);
+  if (context.wants_table()) {
+    for (const Finding& finding : findings)
+      Print(fmt::format("{:<5} {:<14} {}\n", finding.good ? "ok" : "BAD", finding.what,
+                        finding.detail));
+  } else {
+    boost::json::array list;
+    for (const Finding& finding : findings)
+      list.emplace_back(boost::json::object{
+          {"check", finding.what}, {"ok", finding.good}, {"detail", finding.detail}});
+    PrintValue(context.settings().output, list);
+  }
+  return good ? Exit::kOk : Exit::kUnavailable;
+}
+
+}  // namespace headworks::cli

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "headworks/base/result.h"
+
+namespace headworks::cli {
+
+/// What the program tells its caller; the whole list, as `headworks --help` prints it.
+enum class Exit : int {
+  kOk = 0,
+  /// A run that this command waited for did not succeed.
+  kRunFailed = 1,
+  /// The command line, a file or a setting is wrong.
+  kUsage = 2,
+  /// The named run, task or workflow does not exist.
+  kNotFound = 3,
+  /// The state of the thing forbids it now.
+  kRefused = 4,
+  /// The store or an engine cannot be used now; nothing says that the request was wrong.
+  kUnavailable = 5,
+  /// Left at once on the second Ctrl-C (128 + SIGINT); the run can be resumed.
+  kInterrupted = 130,
+  /// Drained and left on SIGTERM (128 + SIGTERM); the run can be resumed.
+  kTerminated = 143,
+};
+
+inline constexpr char kExitCodeHelp[] =
+    "Exit codes: 0 ok, 1 run failed or cancelled, 2 usage, 3 not found, 4 refused,\n"
+    "5 unavailable, 130 left on a second Ctrl-C, 143 drained on SIGTERM.";
+
+Exit ExitFor(Code code);
+
+/// Prints "headworks: MESSAGE" on standard error and returns the matching exit code.
+Exit Fail(const Error& error);
+
+}  // namespace headworks::cli

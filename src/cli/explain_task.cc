@@ -1,0 +1,161 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "run_view.h"
+
+namespace headworks::cli {
+namespace {
+
+using model::TaskState;
+
+std::string Ago(Instant since, Instant now) {
+  if (since == Instant{}) return {};
+  return fmt::format(" since {} ({} ago)", FormatInstant(since),
+                     FormatDuration(std::max(now - since, Duration(0))));
+}
+
+/// Upstreams that are not over, with their states; at most a screenful.
+void ExplainUpstreams(const RunView& view, TaskNo task, std::vector<std::string>& lines) {
+  constexpr std::size_t kMost = 20;
+  std::size_t active = 0;
+  for (const TaskNo up : view.workflow->upstreams(task)) {
+    const model::TaskRun& state = view.tasks[up.value];
+    if (model::IsTerminal(state.state)) continue;
+    if (++active <= kMost)
+      lines.push_back(
+          fmt::format("waits for task {}, which is {}", view.id(up), TaskStateName(state.state)));
+  }
+  if (active > kMost) lines.push_back(fmt::format("... and for {} more tasks", active - kMost));
+  const auto& rule = view.workflow->task(task).trigger_rule;
+  if (active > 0 && rule != model::TriggerRule::kAllSuccess)
+    lines.push_back(fmt::format("its trigger rule is {}", model::TriggerRuleName(rule)));
+}
+
+void ExplainWaiting(const RunView& view, TaskNo task, std::vector<std::string>& lines) {
+  const std::size_t before = lines.size();
+  switch (view.workflow->task(task).role) {
+    case model::TaskRole::kMain:
+      break;
+    case model::TaskRole::kOnCancel:
+      if (view.header.cancel_requested_at == Instant{})
+        lines.push_back("runs only if the run is cancelled (on_cancel)");
+      break;
+    case model::TaskRole::kFinally:
+      lines.push_back(fmt::format("runs when everything else is over (finally); {} of {} tasks are",
+                                  view.settled(), view.workflow->size()));
+      break;
+  }
+  ExplainUpstreams(view, task, lines);
+  if (lines.size() == before)
+    lines.push_back("the engine has yet to take up what its upstreams ended in");
+}
+
+void ExplainReady(const RunView& view, std::vector<std::string>& lines) {
+  const std::uint32_t live = view.count(TaskState::kQueued) + view.count(TaskState::kRunning);
+  const int most = view.workflow->definition().max_parallel;
+  if (most > 0 && live >= static_cast<std::uint32_t>(most))
+    lines.push_back(fmt::format("the run has its max_parallel of {} tasks at work", most));
+  else
+    lines.push_back(
+        fmt::format("waits for credit of its executor; {} tasks of this run are at work "
+                    "(max_concurrent_tasks bounds those of all runs)",
+                    live));
+}
+
+/// What keeps a whole run from going on.
+void ExplainRun(const RunView& view, bool engine_live, Instant now,
+                std::vector<std::string>& lines) {
+  const model::RunHeader& header = view.header;
+  if (!header.stuck_reason.empty())
+    lines.push_back(fmt::format("the run is stuck{}: {}; `headworks runs unstick {}` tries again",
+                                Ago(header.stuck_since, now), header.stuck_reason,
+                                header.run_no.value));
+  if (header.paused_at != Instant{})
+    lines.push_back(fmt::format("the run is paused{}; `headworks runs resume {}` lets it go on",
+                                Ago(header.paused_at, now), header.run_no.value));
+  if (header.cancel_requested_at != Instant{})
+    lines.push_back(fmt::format("the run is being cancelled{}: no further task of it starts",
+                                Ago(header.cancel_requested_at, now)));
+  if (header.state == model::RunState::kPending)
+    lines.push_back("the run is accepted and not yet taken up by an engine");
+  if (header.reset.kind != model::ResetCursor::Kind::kNone)
+    lines.push_back("a rerun or mark is still being applied; nothing is queued meanwhile");
+  if (!engine_live)
+    lines.push_back("no engine is running on this store; `headworks up` continues all runs");
+}
+
+void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& lines) {
+  const model::TaskRun& state = view.tasks[task.value];
+  if (state.reason != model::Reason::kNone)
+    lines.push_back(fmt::format("reason: {}", model::ReasonName(state.reason)));
+  if (const model::AttemptRecord* last = view.LastAttempt(task)) {
+    lines.push_back(fmt::format("its last attempt, try {}, ended in {} ({})", last->try_no,
+                                model::VerdictName(last->outcome.verdict),
+                                DescribeOutcome(last->outcome)));
+    if (!last->outcome.error.empty())
+      lines.push_back(fmt::format("error: {}", last->outcome.error));
+  }
+  if (state.state == TaskState::kUpstreamFailed || state.state == TaskState::kSkipped)
+    for (const TaskNo up : view.workflow->upstreams(task)) {
+      const TaskState ended = view.tasks[up.value].state;
+      if (ended != TaskState::kSucceeded)
+        lines.push_back(
+            fmt::format("upstream task {} is {}", view.id(up), model::TaskStateName(ended)));
+    }
+  if (state.zombie)
+    lines.push_back("its attempt is not provably over (zombie); it still holds its place");
+}
+
+void ExplainParked(const RunView& view, TaskNo task, Instant now, std::vector<std::string>& lines) {
+  const model::TaskRun& state = view.tasks[task.value];
+  const model::Task& task_of = view.workflow->task(task);
+  lines.push_back(fmt::format("waits until {} (in {}): {}", FormatInstant(state.not_before),
+                              FormatDuration(std::max(state.not_before - now, Duration(0))),
+                              model::ReasonName(state.reason)));
+  lines.push_back(fmt::format("{} of {} tries are used, {} of {} losses", state.tries,
+                              task_of.retry.max_attempts, state.losses, task_of.retry.max_losses));
+  if (const model::AttemptRecord* last = view.LastAttempt(task);
+      last && !last->outcome.error.empty())
+    lines.push_back(fmt::format("last error: {}", last->outcome.error));
+}
+
+}  // namespace
+
+std::vector<std::string> ExplainTask(const RunView& view, TaskNo task, bool engine_live,
+                                     Instant now) {
+  const model::TaskRun& state = view.tasks[task.value];
+  std::vector<std::string> lines;
+  lines.push_back(fmt::format("task {} of run {} is {}{}", view.id(task), view.header.run_no.value,
+                              model::TaskStateName(state.state), Ago(state.since, now)));
+  if (model::IsTerminal(state.state)) {
+    ExplainSettled(view, task, lines);
+    return lines;
+  }
+  ExplainRun(view, engine_live, now, lines);
+  switch (state.state) {
+    case TaskState::kWaiting:
+      ExplainWaiting(view, task, lines);
+      break;
+    case TaskState::kReady:
+      ExplainReady(view, lines);
+      break;
+    case TaskState::kQueued:
+    case TaskState::kRunning: {
+      const auto holder = view.holders.find(task);
+      if (holder != view.holders.end() && !holder->second.empty())
+        lines.push_back(fmt::format("it is with executor {}", holder->second));
+      if (state.state == TaskState::kQueued)
+        lines.push_back("it was offered to its executor and has not reported a start yet");
+      break;
+    }
+    case TaskState::kParked:
+      ExplainParked(view, task, now, lines);
+      break;
+    default:
+      break;
+  }
+  return lines;
+}
+
+}  // namespace headworks::cli

@@ -1,0 +1,135 @@
+#include "follow.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace headworks::cli {
+namespace {
+
+/// At most 10 looks a second, and never more than a tenth of the time.
+constexpr Duration kLook = std::chrono::milliseconds(100);
+/// A screen shows how time passes, and a change that was missed is seen after this.
+constexpr Duration kRefresh = std::chrono::milliseconds(500);
+/// Silence after which a follower finds out whether the engine is still there.
+constexpr Duration kSilence = std::chrono::seconds(1);
+
+class Follower {
+ public:
+  Follower(const Context& context, std::unique_ptr<Runner>& runner, RunNo run, Presenter& presenter,
+           SignalWatch& signals)
+      : context_(context),
+        runner_(runner),
+        run_(run),
+        reference_(fmt::format("{}", run.value)),
+        presenter_(presenter),
+        signals_(signals),
+        reader_(context.tenant()) {}
+
+  Result<FollowResult> Run() {
+    for (;;) {
+      if (signals_.terminations() > 0) return Left(FollowEnd::kTerminated);
+      if (signals_.interrupts() > 1) return Left(FollowEnd::kLeft);
+      if (signals_.interrupts() > 0 && !cancel_asked_) HEADWORKS_TRY(AskForCancel());
+      const Duration began = context_.clock.Monotonic();
+      HEADWORKS_TRY(Look(began));
+      if (model::IsTerminal(view_.header.state)) return Left(FollowEnd::kEnded);
+      if (!view_.header.stuck_reason.empty()) return Left(FollowEnd::kStuck);
+      HEADWORKS_TRY(TakeOverIfAlone(began));
+      signals_.Wait(std::max(kLook, 9 * (context_.clock.Monotonic() - began)));
+    }
+  }
+
+ private:
+  FollowResult Left(FollowEnd end) { return {.end = end, .view = std::move(view_)}; }
+
+  Status AskForCancel() {
+    cancel_asked_ = true;
+    presenter_.Say(fmt::format("cancelling run {} (Ctrl-C again leaves at once)", run_.value));
+    const auto asked = runner_->control().Execute(
+        MakeCommand(context_, control::CommandKind::kCancel, run_), kLook);
+    // Not answered yet: it is stored and will happen.  Conflict: the run ended meanwhile.
+    if (!asked && asked.error().code != Code::kUnavailable && asked.error().code != Code::kConflict)
+      return asked;
+    return {};
+  }
+
+  /// Reads and shows what is new.
+  Status Look(Duration monotonic) {
+    HEADWORKS_ASSIGN(const std::int64_t version, runner_->inbox().DataVersion());
+    const bool changed = version != version_ || view_.workflow == nullptr;
+    if (changed) changed_at_ = monotonic;
+    const bool read = changed || monotonic - shown_at_ >= kRefresh;
+    if (read) {
+      HEADWORKS_TRY(ReadRun());
+      version_ = version;
+      shown_at_ = monotonic;
+    }
+    HEADWORKS_TRY(ReadLines());
+    if (read)
+      for (const std::string& line : health_.Look(*runner_)) presenter_.Say(line);
+    if (read || !lines_.empty()) presenter_.Update(view_, lines_, context_.clock.Now());
+    return {};
+  }
+
+  Status ReadRun() {
+    HEADWORKS_ASSIGN(view_, reader_.ReadSummary(*runner_, reference_));
+    if (view_.workflow->size() > kMostListedTasks) return {};
+    HEADWORKS_ASSIGN(view_, reader_.Read(*runner_, reference_, context_.clock.Now()));
+    return {};
+  }
+
+  /// After the run, so that the lines of every attempt that is seen as ended are there (I6).
+  Status ReadLines() {
+    lines_.clear();
+    if (view_.workflow->size() > kMostListedTasks) return {};
+    for (bool more = true; more;) {
+      HEADWORKS_ASSIGN(
+          auto page,
+          runner_->logs().Read(
+              {.tenant = context_.tenant(), .run = run_, .after = cursor_, .max_lines = 10'000}));
+      cursor_ = page.next;
+      more = page.more;
+      std::ranges::move(page.entries, std::back_inserter(lines_));
+    }
+    return {};
+  }
+
+  Status TakeOverIfAlone(Duration monotonic) {
+    if (runner_->is_engine() || monotonic - changed_at_ < kSilence) return {};
+    changed_at_ = monotonic;
+    auto engine = Runner::Open(context_.options());
+    if (!engine && engine.error().code == Code::kConflict) return {};
+    if (!engine) return NameStore(context_, std::move(engine).error());
+    presenter_.Say("the engine of this store went away; this process takes over");
+    runner_ = *std::move(engine);
+    version_ = -1;
+    return {};
+  }
+
+  const Context& context_;
+  std::unique_ptr<Runner>& runner_;
+  RunNo run_;
+  std::string reference_;
+  Presenter& presenter_;
+  SignalWatch& signals_;
+  RunReader reader_;
+  HealthWatch health_;
+
+  RunView view_;
+  std::vector<log_store::Entry> lines_;
+  log_store::Cursor cursor_;
+  std::int64_t version_ = -1;
+  Duration changed_at_{};
+  Duration shown_at_{};
+  bool cancel_asked_ = false;
+};
+
+}  // namespace
+
+Result<FollowResult> Follow(const Context& context, std::unique_ptr<Runner>& runner, RunNo run,
+                            Presenter& presenter, SignalWatch& signals) {
+  return Follower(context, runner, run, presenter, signals).Run();
+}
+
+}  // namespace headworks::cli

@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cstdlib>
+
+#include "follow.h"
+#include "output.h"
+#include "records.h"
+
+namespace headworks::cli {
+namespace {
+
+constexpr std::size_t kLastLines = 20;
+/// Of many failed tasks, the first ones are shown; `runs show` has them all.
+constexpr std::size_t kMostFailures = 3;
+
+/// Tasks that made the run fail: theirs is the log to read.
+std::vector<TaskNo> DecidingTasks(const RunView& view) {
+  std::vector<TaskNo> tasks;
+  for (std::uint32_t no = 0; no < view.tasks.size(); ++no)
+    if (view.tasks[no].state == model::TaskState::kFailed &&
+        !view.workflow->task(TaskNo(no)).allow_failure)
+      tasks.emplace_back(no);
+  return tasks;
+}
+
+Status ShowFailure(const Context& context, Runner& runner, const RunView& view, TaskNo task,
+                   Presenter& presenter) {
+  const model::AttemptRecord* last = view.LastAttempt(task);
+  std::string text = fmt::format("task {} failed", view.id(task));
+  if (last != nullptr) {
+    text += fmt::format(": {} (try {} of {})", DescribeOutcome(last->outcome), last->try_no,
+                        view.workflow->task(task).retry.max_attempts);
+    if (!last->outcome.error.empty()) text += "\n  " + last->outcome.error;
+  }
+  presenter.Say(text);
+  HEADWORKS_ASSIGN(const auto page, runner.logs().Tail({.tenant = context.tenant(),
+                                                        .run = view.header.run_no,
+                                                        .task = task,
+                                                        .epoch = view.tasks[task.value].epoch,
+                                                        .max_lines = kLastLines}));
+  for (const log_store::Entry& entry : page.entries)
+    presenter.Say(
+        fmt::format("  {} | {}", view.id(task), log_store::DisplayText(entry.line.bytes)));
+  return {};
+}
+
+Status Report(const Context& context, Runner& runner, const RunView& summary,
+              Presenter& presenter) {
+  const model::RunHeader& header = summary.header;
+  RunView view;
+  if (header.state == model::RunState::kFailed) {
+    HEADWORKS_ASSIGN(
+        view, RunReader(context.tenant())
+                  .Read(runner, fmt::format("{}", header.run_no.value), context.clock.Now()));
+    const auto failed = DecidingTasks(view);
+    for (std::size_t i = 0; i < std::min(failed.size(), kMostFailures); ++i)
+      HEADWORKS_TRY(ShowFailure(context, runner, view, failed[i], presenter));
+    if (failed.size() > kMostFailures)
+      presenter.Say(
+          fmt::format("... and {} more: {}", failed.size() - kMostFailures,
+                      CommandLine(context, fmt::format("runs show {}", header.run_no.value))));
+  }
+  const Terminal terminal = Terminal::Of(stdout, context.settings().color, context.environment);
+  presenter.Say(fmt::format(
+      "run {} of {} {}{} in {}", header.run_no.value, header.name.workflow,
+      terminal.Paint(header.state, model::RunStateName(header.state)),
+      header.reason == model::Reason::kNone || header.state == model::RunState::kSucceeded
+          ? std::string()
+          : fmt::format(" ({})", model::ReasonName(header.reason)),
+      FormatDuration(summary.Elapsed(context.clock.Now()))));
+  if (header.state != model::RunState::kSucceeded)
+    presenter.Say(fmt::format(
+        "retry with: {}",
+        CommandLine(context, fmt::format("runs rerun {} --failed", header.run_no.value))));
+  return {};
+}
+
+/// The second Ctrl-C: nothing is waited for, not even destructors.  What runs is stopped by its
+/// supervisor, as after a crash.
+[[noreturn]] void LeaveAtOnce(const Context& context, bool engine, const RunView& view,
+                              Presenter& presenter) {
+  const auto run = view.header.run_no.value;
+  presenter.Say(
+      engine ? fmt::format("left run {} as it is; `{}` completes its cancellation, and then\n"
+                           "`{}` continues it",
+                           run, CommandLine(context, "up"),
+                           CommandLine(context, fmt::format("runs rerun {} --failed", run)))
+             : fmt::format("left run {}; its engine goes on without this terminal: `{}`", run,
+                           CommandLine(context, fmt::format("runs show {}", run))));
+  std::fflush(nullptr);
+  std::_Exit(static_cast<int>(Exit::kInterrupted));
+}
+
+}  // namespace
+
+std::string CommandLine(const Context& context, std::string_view arguments) {
+  std::string line = fmt::format("headworks {}", arguments);
+  // "store" is the first row of the table.
+  if (context.loaded.origins.front() == "--store")
+    line += fmt::format(" --store {}", StoreName(context.settings().runner));
+  return line;
+}
+
+Result<Exit> FollowToEnd(const Context& context, std::unique_ptr<Runner> runner, RunNo run,
+                         SignalWatch& signals) {
+  // With -o json, standard output carries nothing but the result.
+  std::FILE* stream = context.wants_table() ? stdout : stderr;
+  const Terminal terminal = Terminal::Of(stream, context.settings().color, context.environment);
+  const auto presenter = terminal.interactive ? NewLivePresenter(stream, terminal)
+                                              : NewPlainPresenter(stream, terminal);
+  HEADWORKS_ASSIGN(FollowResult result, Follow(context, runner, run, *presenter, signals));
+  if (result.end == FollowEnd::kLeft)
+    LeaveAtOnce(context, runner->is_engine(), result.view, *presenter);
+  signals.Release();
+  const bool engine = runner->is_engine();
+  switch (result.end) {
+    case FollowEnd::kLeft:
+    case FollowEnd::kTerminated:
+      presenter->Say(runner->is_engine()
+                         ? fmt::format("terminated: waiting up to {} for running tasks",
+                                       FormatDuration(runner->options().drain_timeout))
+                         : std::string("terminated: the engine goes on with the run"));
+      HEADWORKS_TRY(runner->Shutdown());
+      if (engine)
+        presenter->Say(
+            fmt::format("left run {}; `{}` continues it", run.value, CommandLine(context, "up")));
+      return Exit::kTerminated;
+    case FollowEnd::kStuck:
+      presenter->Say(fmt::format("run {} is stuck: {}\n`{}` tries again", run.value,
+                                 result.view.header.stuck_reason,
+                                 CommandLine(context, fmt::format("runs unstick {}", run.value))));
+      break;
+    case FollowEnd::kEnded:
+      HEADWORKS_TRY(Report(context, *runner, result.view, *presenter));
+      break;
+  }
+  if (!context.wants_table()) PrintValue(context.settings().output, RunJson(result.view.header));
+  HEADWORKS_TRY(runner->Shutdown());
+  return result.view.header.state == model::RunState::kSucceeded ? Exit::kOk : Exit::kRunFailed;
+}
+
+}  // namespace headworks::cli

@@ -1,0 +1,131 @@
+#include "output.h"
+
+#include <yaml-cpp/emitter.h>
+#include <yaml-cpp/emittermanip.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cstdio>
+
+#include "headworks/base/check.h"
+
+namespace headworks::cli {
+namespace {
+
+namespace json = boost::json;
+
+void Emit(YAML::Emitter& out, const json::value& value) {
+  switch (value.kind()) {
+    case json::kind::object:
+      out << YAML::BeginMap;
+      for (const auto& [key, member] : value.get_object()) {
+        out << YAML::Key << std::string(key) << YAML::Value;
+        Emit(out, member);
+      }
+      out << YAML::EndMap;
+      return;
+    case json::kind::array:
+      out << YAML::BeginSeq;
+      for (const json::value& element : value.get_array()) Emit(out, element);
+      out << YAML::EndSeq;
+      return;
+    case json::kind::string: {
+      // Quoted, so that "yes", "007" or "null" come back as the texts they are.
+      out << YAML::DoubleQuoted << std::string(value.get_string());
+      return;
+    }
+    case json::kind::null:
+    case json::kind::bool_:
+    case json::kind::int64:
+    case json::kind::uint64:
+    case json::kind::double_:
+      out << json::serialize(value);
+      return;
+  }
+}
+
+std::size_t CharacterBytes(unsigned char first) {
+  if (first < 0xC0) return 1;
+  if (first < 0xE0) return 2;
+  return first < 0xF0 ? 3 : 4;
+}
+
+}  // namespace
+
+void Table::AddRow(std::vector<std::string> cells) {
+  HEADWORKS_CHECK(cells.size() == headings_.size());
+  rows_.push_back(std::move(cells));
+}
+
+std::string Table::Render() const {
+  std::vector<std::size_t> widths;
+  for (const std::string& heading : headings_) widths.push_back(DisplayWidth(heading));
+  for (const auto& row : rows_)
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], DisplayWidth(row[i]));
+  std::string text;
+  const auto add = [&](const std::vector<std::string>& cells) {
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      text += cells[i];
+      if (i + 1 < cells.size()) text.append(widths[i] - DisplayWidth(cells[i]) + 2, ' ');
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    text += '\n';
+  };
+  add(headings_);
+  for (const auto& row : rows_) add(row);
+  return text;
+}
+
+void Print(std::string_view text) {
+  // SIGPIPE is ignored and so is its error: whoever closed the pipe has read enough.
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+bool OutputIsBroken() { return std::ferror(stdout) != 0; }
+
+void PrintValue(OutputFormat format, const json::value& value) {
+  HEADWORKS_CHECK(format != OutputFormat::kTable);
+  if (format == OutputFormat::kJson) {
+    Print(json::serialize(value) + "\n");
+    return;
+  }
+  YAML::Emitter out;
+  Emit(out, value);
+  Print(std::string_view(out.c_str(), out.size()));
+  Print("\n");
+}
+
+void Note(std::string_view text) {
+  const std::string line = std::string(text) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+std::size_t DisplayWidth(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string FitToWidth(std::string_view text, std::size_t width) {
+  std::string fit;
+  std::size_t used = 0;
+  const std::size_t total = DisplayWidth(text);
+  for (std::size_t at = 0; at < text.size();) {
+    if (used + 1 >= width && total > width) {
+      if (width > 0) fit += "…";
+      return fit;
+    }
+    const auto first = static_cast<unsigned char>(text[at]);
+    const std::size_t bytes = std::min(CharacterBytes(first), text.size() - at);
+    if (first < 0x20 || first == 0x7F)
+      fit += ' ';
+    else
+      fit += text.substr(at, bytes);
+    at += bytes;
+    ++used;
+  }
+  return fit;
+}
+
+}  // namespace headworks::cli

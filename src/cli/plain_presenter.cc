@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "follow.h"
+#include "output.h"
+
+namespace headworks::cli {
+namespace {
+
+class PlainPresenter final : public Presenter {
+ public:
+  PlainPresenter(std::FILE* stream, const Terminal& terminal)
+      : stream_(stream), terminal_(terminal) {}
+
+  void Update(const RunView& view, std::span<const log_store::Entry> lines, Instant now) override {
+    if (view.tasks.empty()) {
+      ShowCounts(view, now);
+      return;
+    }
+    states_.resize(view.tasks.size(), model::TaskState::kWaiting);
+    for (const model::AttemptRecord& attempt : view.attempts)
+      if (!ended_.contains(attempt.epoch.value)) {
+        Started(view, attempt.task, attempt.epoch);
+        for (const log_store::Entry& line : lines)
+          if (line.attempt.epoch == attempt.epoch) ShowLine(view, line);
+        Ended(view, attempt);
+      }
+    for (std::uint32_t no = 0; no < view.tasks.size(); ++no)
+      if (view.tasks[no].state == model::TaskState::kRunning)
+        Started(view, TaskNo(no), view.tasks[no].epoch);
+    for (const log_store::Entry& line : lines)
+      if (!printed_with_end_.contains(line.attempt.epoch.value)) {
+        Started(view, line.attempt.task, line.attempt.epoch);
+        ShowLine(view, line);
+      }
+    printed_with_end_.clear();
+    for (std::uint32_t no = 0; no < view.tasks.size(); ++no) ShowSettled(view, TaskNo(no));
+    std::fflush(stream_);
+  }
+
+  void Say(std::string_view text) override {
+    Write(text);
+    std::fflush(stream_);
+  }
+
+ private:
+  void Write(std::string_view text) { fmt::print(stream_, "{}\n", text); }
+
+  void Started(const RunView& view, TaskNo task, Epoch epoch) {
+    if (!started_.insert(epoch.value).second) return;
+    Write(fmt::format("task {} started", view.id(task)));
+  }
+
+  void ShowLine(const RunView& view, const log_store::Entry& entry) {
+    Write(fmt::format("{} | {}", view.id(entry.attempt.task),
+                      log_store::DisplayText(entry.line.bytes)));
+  }
+
+  void Ended(const RunView& view, const model::AttemptRecord& attempt) {
+    ended_.insert(attempt.epoch.value);
+    printed_with_end_.insert(attempt.epoch.value);
+    const model::Outcome& outcome = attempt.outcome;
+    const std::string took = FormatDuration(
+        std::max(outcome.ended_at - std::max(outcome.started_at, attempt.queued_at), Duration(0)));
+    const std::string& id = view.id(attempt.task);
+    using enum model::Verdict;
+    switch (outcome.verdict) {
+      case kSucceeded:
+        Write(fmt::format("task {} {} in {}", id,
+                          terminal_.Paint(model::TaskState::kSucceeded, "succeeded"), took));
+        return;
+      case kSkipped:
+        Write(fmt::format("task {} skipped itself after {}", id, took));
+        return;
+      case kSnoozed:
+        Write(fmt::format("task {} snoozes until {}", id, FormatInstant(outcome.not_before)));
+        return;
+      case kInterrupted:
+        Write(fmt::format("task {} interrupted after {}; it runs again, no try is used", id, took));
+        return;
+      case kCancelled:
+        Write(fmt::format("task {} {} after {}", id,
+                          terminal_.Paint(model::TaskState::kCancelled, "cancelled"), took));
+        return;
+      case kRetry:
+      case kFailed:
+      case kLost:
+        break;
+    }
+    const model::TaskRun& task = view.tasks[attempt.task.value];
+    const bool again = task.state == model::TaskState::kParked && task.epoch == attempt.epoch;
+    Write(fmt::format(
+        "task {} {} in {} (try {} of {}): {}{}", id,
+        terminal_.Paint(model::TaskState::kFailed, outcome.verdict == kLost ? "lost" : "failed"),
+        took, attempt.try_no, view.workflow->task(attempt.task).retry.max_attempts,
+        DescribeOutcome(outcome),
+        again ? fmt::format("; next try at {}", FormatInstant(task.not_before)) : std::string()));
+  }
+
+  /// Tasks that settled without an attempt of their own.
+  void ShowSettled(const RunView& view, TaskNo no) {
+    const model::TaskRun& task = view.tasks[no.value];
+    if (states_[no.value] == task.state) return;
+    states_[no.value] = task.state;
+    if (!model::IsTerminal(task.state) || ended_.contains(task.epoch.value)) return;
+    Write(fmt::format("task {} {}{}", view.id(no),
+                      terminal_.Paint(task.state, model::TaskStateName(task.state)),
+                      task.reason == model::Reason::kNone
+                          ? std::string()
+                          : fmt::format(" ({})", model::ReasonName(task.reason))));
+  }
+
+  /// For large runs: at most a line a second, when something changed.
+  void ShowCounts(const RunView& view, Instant now) {
+    const bool over = model::IsTerminal(view.header.state);
+    if (view.header.counts == counts_ || (!over && now - counted_at_ < std::chrono::seconds(1)))
+      return;
+    counts_ = view.header.counts;
+    counted_at_ = now;
+    Write(fmt::format("{} of {} tasks over, {} running, {} failed, after {}", view.settled(),
+                      view.workflow->size(), view.count(model::TaskState::kRunning),
+                      view.count(model::TaskState::kFailed), FormatDuration(view.Elapsed(now))));
+    std::fflush(stream_);
+  }
+
+  std::FILE* stream_;
+  Terminal terminal_;
+  std::unordered_set<std::int64_t> started_;           // epochs
+  std::unordered_set<std::int64_t> ended_;             // epochs
+  std::unordered_set<std::int64_t> printed_with_end_;  // epochs, within one Update
+  std::vector<model::TaskState> states_;
+  std::array<std::uint32_t, model::kTaskStateCount> counts_{};
+  Instant counted_at_{};
+};
+
+}  // namespace
+
+std::unique_ptr<Presenter> NewPlainPresenter(std::FILE* stream, const Terminal& terminal) {
+  return std::make_unique<PlainPresenter>(stream, terminal);
+}
+
+}  // namespace headworks::cli

@@ -1,0 +1,140 @@
+#include <fmt/format.h>
+
+#include <boost/json.hpp>
+
+#include "commands.h"
+#include "follow.h"
+#include "headworks/spec/params.h"
+#include "output.h"
+#include "records.h"
+#include "workflow_file.h"
+
+namespace headworks::cli {
+namespace {
+
+namespace json = boost::json;
+
+/// `input`: {"params": ..., "input": ...}.
+Exit PrintPlan(const Context& context, const model::Workflow& workflow, const std::string& input) {
+  const auto levels = Levels(workflow);
+  if (!context.wants_table()) {
+    json::array tasks;
+    for (std::uint32_t no = 0; no < workflow.size(); ++no) {
+      const model::Task& task = workflow.task(TaskNo(no));
+      tasks.emplace_back(json::object{{"task", task.id},
+                                      {"level", levels[no]},
+                                      {"needs", json::value_from(task.needs)},
+                                      {"action", DescribeAction(task)}});
+    }
+    PrintValue(context.settings().output, json::object{{"workflow", workflow.name().workflow},
+                                                       {"version", workflow.version()},
+
+                                                       {"input", ParsedJson(input)},
+                                                       {"tasks", std::move(tasks)}});
+    return Exit::kOk;
+  }
+  Table table({"LEVEL", "TASK", "NEEDS", "DOES"});
+  for (std::uint32_t no = 0; no < workflow.size(); ++no) {
+    const model::Task& task = workflow.task(TaskNo(no));
+    table.AddRow({fmt::format("{}", levels[no]), task.id,
+                  FitToWidth(fmt::format("{}", fmt::join(task.needs, ", ")), 40),
+                  FitToWidth(DescribeAction(task), 60)});
+  }
+  Print(fmt::format("workflow {}  version {}\ninput {}\n\n{}\nnothing was started (--dry-run)\n",
+                    workflow.name().workflow, workflow.version().substr(0, 12), input,
+                    table.Render()));
+  return Exit::kOk;
+}
+
+/// Unfinished runs of the workflow that are not stuck, oldest first.
+Result<std::vector<RunNo>> ResumableRuns(const Context& context, Runner& runner,
+                                         const model::Workflow& workflow) {
+  auto filter = UnfinishedRuns();
+  filter.workflow = workflow.name().workflow;
+  HEADWORKS_ASSIGN(const auto records, runner.query().ListRuns(context.tenant(), filter));
+  std::vector<RunNo> runs;
+  for (auto record = records.rbegin(); record != records.rend(); ++record)
+    if (record->header.stuck_reason.empty()) runs.push_back(record->header.run_no);
+  return runs;
+}
+
+Result<Exit> Resume(const Context& context, const model::Workflow& workflow) {
+  HEADWORKS_ASSIGN(auto runner, OpenOrAttach(context, context.options()));
+  HEADWORKS_ASSIGN(const auto runs, ResumableRuns(context, *runner, workflow));
+  if (runs.empty())
+    return Error{Code::kNotFound,
+                 fmt::format("{} has no unfinished run to resume in {}; without --resume a new "
+                             "one is started",
+                             workflow.name().workflow, StoreName(context.settings().runner))};
+  Exit worst = Exit::kOk;
+  for (const RunNo run : runs) {
+    HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
+    if (runner == nullptr) {
+      HEADWORKS_ASSIGN(runner, OpenOrAttach(context, context.options()));
+    }
+    Note(fmt::format("resuming run {} of {}", run.value, workflow.name().workflow));
+    HEADWORKS_ASSIGN(const Exit exit, FollowToEnd(context, std::move(runner), run, signals));
+    if (exit != Exit::kOk) worst = exit;
+    if (exit == Exit::kTerminated) break;
+  }
+  return worst;
+}
+
+/// Says what this process will not touch, so that nobody waits for it.
+Status NoteUnfinished(const Context& context, Runner& runner) {
+  HEADWORKS_ASSIGN(const auto others, runner.query().ListRuns(context.tenant(), UnfinishedRuns()));
+  if (!others.empty())
+    Note(fmt::format("{} unfinished {} in this store {} left alone; `{}` continues {}",
+                     others.size(), others.size() == 1 ? "run" : "runs",
+                     others.size() == 1 ? "is" : "are", CommandLine(context, "up"),
+                     others.size() == 1 ? "it" : "them"));
+  return {};
+}
+
+}  // namespace
+
+Result<Exit> RunFile(const Context& context, const RunArgs& args) {
+  HEADWORKS_ASSIGN(const auto workflow,
+                   LoadWorkflow(args.file, context.settings().runner.tenant, args.name));
+  StartOptions start;
+  start.start_key = args.start_key;
+  start.priority = args.priority;
+  start.actor = context.actor;
+  start.params = args.params;
+  HEADWORKS_ASSIGN(start.input, ReadInput(args.input));
+  // Before anything is opened, so that a bad parameter leaves no trace.
+  HEADWORKS_ASSIGN(const std::string input,
+                   spec::ParseParams(workflow->definition(), start.params, start.input));
+  if (args.dry_run) return PrintPlan(context, *workflow, input);
+  if (args.resume) return Resume(context, *workflow);
+
+  if (args.detach) {
+    HEADWORKS_ASSIGN(const bool live, EngineIsLive(context));
+    if (!live)
+      return Error{Code::kUnavailable,
+                   fmt::format("no engine is running on {} that could take the run; start one "
+                               "with `{}`, or leave out --detach",
+                               StoreName(context.settings().runner), CommandLine(context, "up"))};
+  }
+  HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
+  RunnerOptions options = context.options();
+  options.enable_recovery = false;
+  HEADWORKS_ASSIGN(auto runner,
+                   args.detach ? AttachRunner(context) : OpenOrAttach(context, options));
+  if (runner->is_engine()) HEADWORKS_TRY(NoteUnfinished(context, *runner));
+  HEADWORKS_TRY(runner->Register(workflow, args.file));
+  HEADWORKS_ASSIGN(const RunHandle handle, runner->Start(workflow->name().workflow, start));
+  if (args.detach) {
+    if (context.wants_table())
+      Print(fmt::format("run {} {}\n", handle.run().value, handle.run_id().value));
+    else
+      PrintValue(context.settings().output,
+                 json::object{{"run", handle.run().value}, {"id", handle.run_id().value}});
+    return Exit::kOk;
+  }
+  const RunNo run = handle.run();
+  if (!runner->is_engine()) Note("another process is the engine of this store: following it");
+  return FollowToEnd(context, std::move(runner), run, signals);
+}
+
+}  // namespace headworks::cli

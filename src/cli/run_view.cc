@@ -1,0 +1,139 @@
+#include "run_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "headworks/base/text.h"
+
+namespace headworks::cli {
+namespace {
+
+constexpr std::size_t kPage = 10'000;
+constexpr int kMostTries = 5;
+
+}  // namespace
+
+const model::AttemptRecord* RunView::LastAttempt(TaskNo task) const {
+  const auto last = std::find_if(attempts.rbegin(), attempts.rend(),
+                                 [&](const auto& attempt) { return attempt.task == task; });
+  return last == attempts.rend() ? nullptr : &*last;
+}
+
+Duration RunView::Elapsed(Instant now) const {
+  if (header.started_at == Instant{}) return Duration(0);
+  return (header.finished_at == Instant{} ? now : header.finished_at) - header.started_at;
+}
+
+std::uint32_t RunView::settled() const {
+  std::uint32_t sum = 0;
+  for (std::size_t state = 0; state < model::kTaskStateCount; ++state)
+    if (model::IsTerminal(static_cast<model::TaskState>(state))) sum += header.counts[state];
+  return sum;
+}
+
+Result<RunView> RunReader::ReadSummary(Runner& runner, std::string_view reference) {
+  RunView view;
+  HEADWORKS_ASSIGN(store::RunRecord record, runner.query().GetRun(tenant_, reference));
+  view.header = std::move(record.header);
+  if (workflow_ == nullptr || workflow_->version() != view.header.version) {
+    HEADWORKS_ASSIGN(const std::string text,
+                     runner.workflows().GetVersion(tenant_, view.header.version));
+    HEADWORKS_ASSIGN(workflow_, model::Workflow::FromCanonicalJson(text));
+  }
+  view.workflow = workflow_;
+  return view;
+}
+
+Result<RunView> RunReader::Read(Runner& runner, std::string_view reference, Instant now) {
+  HEADWORKS_ASSIGN(RunView view, ReadSummary(runner, reference));
+  const std::string number = fmt::format("{}", view.header.run_no.value);
+  for (int tries = 1;; ++tries) {
+    view.holders.clear();
+    HEADWORKS_ASSIGN(const auto rows, ReadRows(runner, view));
+    // Rows and header come from two reads.  The header is the later one, so it knows every epoch
+    // of the rows; if the run ended or was reset in between, the rows are read again.
+    const model::RunHeader before = std::move(view.header);
+    HEADWORKS_ASSIGN(store::RunRecord record, runner.query().GetRun(tenant_, number));
+    view.header = std::move(record.header);
+    if ((before.state != view.header.state || before.generation != view.header.generation) &&
+        tries < kMostTries)
+      continue;
+    model::Changes effects;  // a reader performs none
+    auto run = model::Rebuild(view.header, view.workflow, rows, now, effects);
+    if (!run && tries < kMostTries) continue;
+    if (!run) return run.error();
+    view.tasks = std::move(run->tasks);
+    view.header.counts = run->header.counts;
+    break;
+  }
+  // After the rows, so that every row that is settled finds its attempt.
+  for (Epoch after;;) {
+    HEADWORKS_ASSIGN(auto page, runner.query().ListAttempts(tenant_, view.header.run_no,
+                                                            std::nullopt, after, kPage));
+    std::ranges::move(page, std::back_inserter(view.attempts));
+    if (page.size() < kPage) break;
+    after = view.attempts.back().epoch;
+  }
+  return view;
+}
+
+Result<std::vector<model::StoredTask>> RunReader::ReadRows(Runner& runner, RunView& view) {
+  std::vector<model::StoredTask> rows;
+  std::optional<TaskNo> after;
+  for (;;) {
+    HEADWORKS_ASSIGN(const auto page,
+                     runner.query().ListTasks(tenant_, view.header.run_no, after, kPage));
+    for (const store::TaskRecord& record : page) {
+      rows.push_back(record.row);
+      if (model::IsLive(record.row.state))
+        view.holders[record.row.task] =
+            record.holder.empty() ? record.executor
+                                  : fmt::format("{} ({})", record.executor, record.holder);
+    }
+    if (page.size() < kPage) return rows;
+    after = page.back().row.task;
+  }
+}
+
+Result<TaskNo> FindTask(const model::Workflow& workflow, std::string_view id) {
+  if (const auto task = workflow.Find(id)) return *task;
+  std::vector<std::string_view> ids;
+  for (const model::Task& task : workflow.definition().tasks) ids.push_back(task.id);
+  return Error{Code::kNotFound, fmt::format("workflow {} has no task '{}'{}",
+                                            workflow.name().workflow, id, DidYouMean(id, ids))};
+}
+
+std::vector<std::uint32_t> Levels(const model::Workflow& workflow) {
+  std::vector<std::uint32_t> levels(workflow.size(), 0);
+  for (std::uint32_t no = 0; no < workflow.size(); ++no)
+    for (const TaskNo up : workflow.upstreams(TaskNo(no)))
+      levels[no] = std::max(levels[no], levels[up.value] + 1);
+  return levels;
+}
+
+std::string DescribeOutcome(const model::Outcome& outcome) {
+  std::string text;
+  if (outcome.exit_code && outcome.reason == model::Reason::kExitCode)
+    text = fmt::format("exit code {}", *outcome.exit_code);
+  else if (outcome.signal && outcome.reason == model::Reason::kSignal)
+    text = fmt::format("signal {} ({})", *outcome.signal, strsignal(*outcome.signal));
+  else if (outcome.reason != model::Reason::kNone)
+    text = model::ReasonName(outcome.reason);
+  else
+    text = model::VerdictName(outcome.verdict);
+  return text;
+}
+
+std::string RunStateText(const model::RunHeader& header) {
+  std::string text(model::RunStateName(header.state));
+  if (model::IsTerminal(header.state)) return text;
+  if (!header.stuck_reason.empty()) return "stuck";
+  if (header.cancel_requested_at != Instant{}) return "cancelling";
+  if (header.paused_at != Instant{}) return "paused";
+  return text;
+}
+
+}  // namespace headworks::cli

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "headworks/model/run.h"
+#include "headworks/model/step.h"
+#include "headworks/runner/runner.h"
+
+namespace headworks::cli {
+
+/// A run as it stood a moment ago.
+struct RunView {
+  model::RunHeader header;
+  std::shared_ptr<const model::Workflow> workflow;
+  /// Every task, waiting and ready derived as the engine derives them; empty in a summary.
+  std::vector<model::TaskRun> tasks;
+  /// Ended attempts in order of epoch; empty in a summary.
+  std::vector<model::AttemptRecord> attempts;
+  /// Executor and holder of tasks that are queued or running.
+  std::map<TaskNo, std::string> holders;
+
+  const std::string& id(TaskNo task) const { return workflow->task(task).id; }
+  /// The latest ended attempt of `task`, if any.
+  const model::AttemptRecord* LastAttempt(TaskNo task) const;
+  /// From start to end, or to `now` while it runs.
+  Duration Elapsed(Instant now) const;
+  std::uint32_t count(model::TaskState state) const {
+    return header.counts[static_cast<std::size_t>(state)];
+  }
+  /// Tasks that are over.
+  std::uint32_t settled() const;
+};
+
+/// Reads views of runs; keeps the last workflow, which never changes under a run (I2).
+class RunReader {
+ public:
+  explicit RunReader(TenantId tenant) : tenant_(std::move(tenant)) {}
+
+  /// Counts only: independent of the number of tasks.
+  Result<RunView> ReadSummary(Runner& runner, std::string_view reference);
+  Result<RunView> Read(Runner& runner, std::string_view reference, Instant now);
+
+ private:
+  /// All task rows, and the holders of those that are live.
+  Result<std::vector<model::StoredTask>> ReadRows(Runner& runner, RunView& view);
+
+  TenantId tenant_;
+  std::shared_ptr<const model::Workflow> workflow_;
+};
+
+/// kNotFound with the nearest id.
+Result<TaskNo> FindTask(const model::Workflow& workflow, std::string_view id);
+
+/// Longest way from a root, per task.
+std::vector<std::uint32_t> Levels(const model::Workflow& workflow);
+
+/// "exit code 3", "timeout", "signal 9 (Killed)".
+std::string DescribeOutcome(const model::Outcome& outcome);
+/// "running", "paused", "cancelling", "stuck": the state and the flags in one word.
+std::string RunStateText(const model::RunHeader& header);
+
+/// Why `task` is not running, line by line, from what the task itself says to what it waits for
+/// (I14).  `engine_live`: some process runs the tasks of this store.
+std::vector<std::string> ExplainTask(const RunView& view, TaskNo task, bool engine_live,
+                                     Instant now);
+
+}  // namespace headworks::cli

@@ -1,0 +1,258 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "commands.h"
+#include "follow.h"
+#include "headworks/base/text.h"
+#include "output.h"
+#include "records.h"
+#include "run_view.h"
+
+namespace headworks::cli {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kMostEvents = 1'000;
+
+std::string When(Instant instant) {
+  // To the second: a table is for people.
+  return instant == Instant{} ? "-" : FormatInstant(instant).substr(0, 19) + "Z";
+}
+
+Result<std::vector<model::RunState>> ParseStates(const std::vector<std::string>& names,
+                                                 bool& stuck_only) {
+  static constexpr std::string_view kKnown[] = {"pending", "running",   "succeeded",
+                                                "failed",  "cancelled", "stuck"};
+  std::vector<model::RunState> states;
+  for (const std::string& name : names) {
+    const auto state = model::RunStateFromName(name);
+    if (state)
+      states.push_back(*state);
+    else if (name == "stuck")
+      stuck_only = true;
+    else
+      return Error{Code::kInvalidArgument,
+                   fmt::format("--state: '{}' is none of {}{}", name, fmt::join(kKnown, ", "),
+                               DidYouMean(name, kKnown))};
+  }
+  return states;
+}
+
+/// "3/10" or, when it matters, "3/10, 1 failed".
+std::string Progress(const model::RunHeader& header) {
+  RunView view;
+  view.header = header;
+  std::uint32_t all = 0;
+  for (const std::uint32_t count : header.counts) all += count;
+  std::string text = fmt::format("{}/{}", view.settled(), all);
+  if (const auto failed = view.count(model::TaskState::kFailed); failed > 0)
+    text += fmt::format(", {} failed", failed);
+  return text;
+}
+
+void PrintRunTables(const RunView& view, Instant now) {
+  const model::RunHeader& h = view.header;
+  std::string text = fmt::format(
+      "run {}  {}\nworkflow {}  version {}\nstate {}{}\n", h.run_no.value, h.run_id.value,
+      h.name.ToString(), h.version.substr(0, 12), RunStateText(h),
+      h.reason == model::Reason::kNone ? std::string()
+                                       : fmt::format(" ({})", model::ReasonName(h.reason)));
+  if (!h.stuck_reason.empty()) text += fmt::format("stuck: {}\n", h.stuck_reason);
+  text += fmt::format("created {}  started {}  finished {}  took {}\n\n", When(h.created_at),
+                      When(h.started_at), When(h.finished_at), FormatDuration(view.Elapsed(now)));
+  Table table({"TASK", "STATE", "TRIES", "TOOK", "WHAT"});
+  for (std::uint32_t no = 0; no < view.tasks.size(); ++no) {
+    const model::TaskRun& task = view.tasks[no];
+    const model::AttemptRecord* last = view.LastAttempt(TaskNo(no));
+    std::string what;
+    if (last != nullptr && last->outcome.verdict != model::Verdict::kSucceeded)
+      what = DescribeOutcome(last->outcome);
+    else if (task.reason != model::Reason::kNone)
+      what = model::ReasonName(task.reason);
+    table.AddRow({view.id(TaskNo(no)), std::string(model::TaskStateName(task.state)),
+                  fmt::format("{}", task.tries),
+                  last == nullptr
+                      ? "-"
+                      : FormatDuration(std::max(last->outcome.ended_at - last->outcome.started_at,
+                                                Duration(0))),
+                  what});
+  }
+  Print(text + table.Render());
+}
+
+Result<RunNo> Execute(const Context& context, Runner& runner, const RunCommandArgs& args) {
+  HEADWORKS_ASSIGN(const auto record, runner.query().GetRun(context.tenant(), args.run));
+  const RunNo run = record.header.run_no;
+  control::Command command = MakeCommand(context, args.kind, run);
+  command.rerun = args.rerun;
+  command.task = args.task;
+  command.mark = args.mark;
+  HEADWORKS_TRY(runner.control().Execute(command, kAnswerTimeout));
+  // The log is a store of its own.  Its lines go last: nobody can name them any more, so what a
+  // crash leaves of them is only space.
+  if (args.kind == control::CommandKind::kDelete)
+    HEADWORKS_TRY(runner.logs().DeleteRun(context.tenant(), run));
+  return run;
+}
+
+}  // namespace
+
+Result<Exit> ListRuns(const Context& context, const ListRunsArgs& args) {
+  store::RunQuery::RunFilter filter;
+  HEADWORKS_ASSIGN(filter.states, ParseStates(args.states, filter.stuck_only));
+  if (!args.workflow.empty()) filter.workflow = args.workflow;
+  filter.limit = args.limit;
+  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
+  HEADWORKS_ASSIGN(const auto runs, runner->query().ListRuns(context.tenant(), filter));
+  if (!context.wants_table()) {
+    json::array list;
+    for (const auto& run : runs) list.emplace_back(RunJson(run.header));
+    PrintValue(context.settings().output, list);
+    return Exit::kOk;
+  }
+  if (runs.empty()) {
+    Note(fmt::format("no runs in {}", StoreName(context.settings().runner)));
+    return Exit::kOk;
+  }
+  Table table({"RUN", "ID", "WORKFLOW", "STATE", "TASKS", "CREATED", "TOOK"});
+  const Instant now = context.clock.Now();
+  for (const auto& run : runs) {
+    RunView view;
+    view.header = run.header;
+    table.AddRow({fmt::format("{}", run.header.run_no.value), run.header.run_id.value,
+                  run.workflow_name(), RunStateText(run.header), Progress(run.header),
+                  When(run.header.created_at), FormatDuration(view.Elapsed(now))});
+  }
+  Print(table.Render());
+  return Exit::kOk;
+}
+
+Result<Exit> ShowRun(const Context& context, const std::string& reference) {
+  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
+  const Instant now = context.clock.Now();
+  HEADWORKS_ASSIGN(const RunView view, RunReader(context.tenant()).Read(*runner, reference, now));
+  if (context.wants_table()) {
+    PrintRunTables(view, now);
+    return Exit::kOk;
+  }
+  const RunNo run = view.header.run_no;
+  std::vector<TaskNo> all;
+  for (std::uint32_t no = 0; no < view.tasks.size(); ++no) all.emplace_back(no);
+  HEADWORKS_ASSIGN(const auto outputs, runner->query().ReadOutputs(context.tenant(), run, all));
+  HEADWORKS_ASSIGN(const auto events,
+                   runner->query().ListEvents(context.tenant(), run, kMostEvents));
+  HEADWORKS_ASSIGN(const auto input, runner->query().ReadInput(context.tenant(), run));
+  json::object object = RunJson(view.header);
+  object["input"] = ParsedJson(input);
+  json::array& tasks = object["tasks"].emplace_array();
+  for (const TaskNo no : all) {
+    json::object task = TaskJson(view, no);
+    task["output"] = ParsedJson(outputs[no.value]);
+    tasks.emplace_back(std::move(task));
+  }
+  json::array& attempts = object["attempts"].emplace_array();
+  for (const auto& attempt : view.attempts) attempts.emplace_back(AttemptJson(view, attempt));
+  json::array& list = object["events"].emplace_array();
+  for (const auto& event : events)
+    list.emplace_back(json::object{{"at", JsonTime(event.at)},
+                                   {"kind", event.kind},
+                                   {"actor", event.actor},
+                                   {"detail", event.detail}});
+  PrintValue(context.settings().output, object);
+  return Exit::kOk;
+}
+
+Result<Exit> Why(const Context& context, const std::string& run, const std::string& task) {
+  HEADWORKS_ASSIGN(const bool live, EngineIsLive(context));
+  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
+  const Instant now = context.clock.Now();
+  HEADWORKS_ASSIGN(const RunView view, RunReader(context.tenant()).Read(*runner, run, now));
+  HEADWORKS_ASSIGN(const TaskNo no, FindTask(*view.workflow, task));
+  const auto lines = ExplainTask(view, no, live, now);
+  if (context.wants_table()) {
+    Print(fmt::format("{}\n", fmt::join(lines, "\n")));
+    return Exit::kOk;
+  }
+  json::object object = TaskJson(view, no);
+  object["run"] = view.header.run_no.value;
+  object["engine_live"] = live;
+  json::array& why = object["why"].emplace_array();
+  for (const std::string& line : lines) why.emplace_back(line);
+  PrintValue(context.settings().output, object);
+  return Exit::kOk;
+}
+
+Result<Exit> RerunAndFollow(const Context& context, const RunCommandArgs& args) {
+  HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
+  RunnerOptions options = context.options();
+  options.enable_recovery = false;
+  HEADWORKS_ASSIGN(auto runner, OpenOrAttach(context, options));
+  HEADWORKS_ASSIGN(const RunNo run, Execute(context, *runner, args));
+  return FollowToEnd(context, std::move(runner), run, signals);
+}
+
+Result<Exit> CommandRun(const Context& context, const RunCommandArgs& args) {
+  HEADWORKS_ASSIGN(const auto runner, OpenForCommands(context));
+  HEADWORKS_ASSIGN(const RunNo run, Execute(context, *runner, args));
+  const bool engine = runner->is_engine();
+  std::string state = "deleted";
+  if (args.kind != control::CommandKind::kDelete) {
+    HEADWORKS_ASSIGN(const auto after,
+                     runner->query().GetRun(context.tenant(), fmt::format("{}", run.value)));
+    state = RunStateText(after.header);
+    if (!context.wants_table()) PrintValue(context.settings().output, RunJson(after.header));
+    // Without an engine, what was decided waits until one comes.
+    if (engine && !model::IsTerminal(after.header.state))
+      Note("no engine is running on this store; `headworks up` continues all runs");
+  } else if (!context.wants_table()) {
+    PrintValue(context.settings().output, json::object{{"run", run.value}, {"state", state}});
+  }
+  if (context.wants_table())
+    Print(fmt::format("run {}: {} done, now {}\n", run.value, control::CommandKindName(args.kind),
+                      state));
+  HEADWORKS_TRY(runner->Shutdown());
+  return Exit::kOk;
+}
+
+Result<Exit> PruneRuns(const Context& context, const PruneArgs& args) {
+  HEADWORKS_ASSIGN(const auto runner, OpenForCommands(context));
+  const Instant oldest = context.clock.Now() - args.older_than;
+  store::RunQuery::RunFilter filter;
+  filter.states = {model::RunState::kSucceeded, model::RunState::kFailed,
+                   model::RunState::kCancelled};
+  filter.limit = 1'000;
+  std::size_t removed = 0;
+  for (;;) {
+    HEADWORKS_ASSIGN(const auto page, runner->query().ListRuns(context.tenant(), filter));
+    for (const store::RunRecord& run : page) {
+      if (run.header.finished_at > oldest) continue;
+      ++removed;
+      if (args.dry_run) continue;
+      RunCommandArgs remove;
+      remove.run = fmt::format("{}", run.header.run_no.value);
+      remove.kind = control::CommandKind::kDelete;
+      const auto deleted = Execute(context, *runner, remove);
+      // Somebody else removed it, or reran it: either way it is no longer ours to prune.
+      if (!deleted &&
+          (deleted.error().code == Code::kNotFound || deleted.error().code == Code::kConflict)) {
+        --removed;
+        continue;
+      }
+      HEADWORKS_TRY(deleted);
+    }
+    if (page.size() < filter.limit) break;
+    filter.before = page.back().header.run_no;
+  }
+  if (context.wants_table())
+    Print(fmt::format("{} {} runs\n", args.dry_run ? "would remove" : "removed", removed));
+  else
+    PrintValue(context.settings().output,
+               json::object{{"removed", removed}, {"dry_run", args.dry_run}});
+  HEADWORKS_TRY(runner->Shutdown());
+  return Exit::kOk;
+}
+
+}  // namespace headworks::cli

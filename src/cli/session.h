@@ -1,0 +1,62 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "headworks/base/time.h"
+#include "headworks/runner/runner.h"
+#include "settings.h"
+#include "terminal.h"
+
+namespace headworks::cli {
+
+/// What every command is given.
+struct Context {
+  LoadedSettings loaded;
+  std::function<const char*(const char*)> environment;
+  Clock& clock;
+  Logger& logger;
+  /// Who asks, for the audit: "user@host".
+  std::string actor;
+
+  const Settings& settings() const { return loaded.settings; }
+  TenantId tenant() const { return TenantId(settings().runner.tenant); }
+  bool wants_table() const { return settings().output == OutputFormat::kTable; }
+  RunnerOptions options() const;
+};
+
+/// How long a command waits for the owner of the store to answer.
+inline constexpr Duration kAnswerTimeout = std::chrono::seconds(10);
+
+/// For reading, and for what needs no engine.
+Result<std::unique_ptr<Runner>> AttachRunner(const Context& context);
+/// Becomes the engine of the store, or attaches to the process that is it.
+Result<std::unique_ptr<Runner>> OpenOrAttach(const Context& context, const RunnerOptions& options);
+/// For commands (cancel, rerun, ...): they are applied even if no engine is running, but then
+/// nothing is started.
+Result<std::unique_ptr<Runner>> OpenForCommands(const Context& context);
+/// Whether another process is the engine now.  Finds out by trying to become it.
+Result<bool> EngineIsLive(const Context& context);
+
+/// `kind` for `run`, asked by whoever runs this command.
+control::Command MakeCommand(const Context& context, control::CommandKind kind, RunNo run);
+/// Runs that are not over, stuck ones included.
+store::RunQuery::RunFilter UnfinishedRuns();
+
+/// Tells when a service of a runner stops or starts working.
+class HealthWatch {
+ public:
+  /// One line per change since the last look.
+  std::vector<std::string> Look(const Runner& runner);
+
+ private:
+  std::map<std::string, bool> healthy_;
+};
+
+/// `error` with the store named, unless it names it already.
+Error NameStore(const Context& context, Error error);
+
+}  // namespace headworks::cli

@@ -1,0 +1,136 @@
+#include <gtest/gtest.h>
+
+#include "run_view.h"
+
+namespace headworks::cli {
+namespace {
+
+using model::TaskState;
+using std::chrono::seconds;
+
+constexpr Instant kNow{seconds(1'800'000'000)};
+
+/// a → b → c, and a `finally` task d.
+class ExplainTaskTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    model::WorkflowDefinition definition;
+    definition.name.workflow = "w";
+    definition.max_parallel = 2;
+    for (const char* id : {"a", "b", "c", "d"}) {
+      model::Task task;
+      task.id = id;
+      task.action = model::ShellAction{"true"};
+      task.retry.max_attempts = 3;
+      if (task.id == "b") task.needs = {"a"};
+      if (task.id == "c") task.needs = {"b"};
+      if (task.id == "d") task.role = model::TaskRole::kFinally;
+      definition.tasks.push_back(task);
+    }
+    view_.workflow = *model::Workflow::Create(std::move(definition));
+    view_.header.run_no = RunNo(7);
+    view_.header.state = model::RunState::kRunning;
+    view_.tasks.resize(4);
+  }
+
+  model::TaskRun& task(std::string_view id) { return view_.tasks[No(id).value]; }
+  TaskNo No(std::string_view id) const { return *view_.workflow->Find(id); }
+
+  std::string Explain(std::string_view id, bool engine_live = true) const {
+    std::string text;
+    for (const std::string& line : ExplainTask(view_, No(id), engine_live, kNow))
+      text += line + "\n";
+    return text;
+  }
+
+  RunView view_;
+};
+
+TEST_F(ExplainTaskTest, WaitingNamesTheUpstreamsThatAreNotOver) {
+  task("a").state = TaskState::kRunning;
+  EXPECT_EQ(Explain("b"), "task b of run 7 is waiting\nwaits for task a, which is running\n");
+  EXPECT_EQ(Explain("c"), "task c of run 7 is waiting\nwaits for task b, which is waiting\n");
+}
+
+TEST_F(ExplainTaskTest, FinallyWaitsForAllOthers) {
+  task("a").state = TaskState::kSucceeded;
+  view_.header.counts[static_cast<std::size_t>(TaskState::kSucceeded)] = 1;
+  EXPECT_NE(Explain("d").find("(finally); 1 of 4 tasks are"), std::string::npos) << Explain("d");
+}
+
+TEST_F(ExplainTaskTest, ReadyWaitsForCreditOrForMaxParallel) {
+  task("a").state = TaskState::kReady;
+  EXPECT_NE(Explain("a").find("waits for credit of its executor"), std::string::npos);
+  view_.header.counts[static_cast<std::size_t>(TaskState::kRunning)] = 2;
+  EXPECT_NE(Explain("a").find("max_parallel of 2"), std::string::npos);
+}
+
+TEST_F(ExplainTaskTest, ParkedSaysUntilWhenWhyAndWhatIsLeft) {
+  task("a").state = TaskState::kParked;
+  task("a").reason = model::Reason::kBackoff;
+  task("a").not_before = kNow + seconds(90);
+  task("a").tries = 2;
+  const std::string text = Explain("a");
+  EXPECT_NE(text.find("(in 1m30s): backoff"), std::string::npos) << text;
+  EXPECT_NE(text.find("2 of 3 tries are used, 0 of 6 losses"), std::string::npos) << text;
+}
+
+TEST_F(ExplainTaskTest, QueuedAndRunningNameTheirExecutor) {
+  task("a").state = TaskState::kQueued;
+  view_.holders[No("a")] = "process (host:12)";
+  EXPECT_NE(Explain("a").find("with executor process (host:12)"), std::string::npos);
+}
+
+TEST_F(ExplainTaskTest, WhatHoldsTheWholeRunIsSaidForEveryTask) {
+  view_.header.paused_at = kNow - seconds(60);
+  EXPECT_NE(Explain("b").find("the run is paused since"), std::string::npos);
+  EXPECT_NE(Explain("b").find("`headworks runs resume 7`"), std::string::npos);
+  view_.header.paused_at = {};
+  view_.header.stuck_reason = "row 3 is damaged";
+  EXPECT_NE(Explain("b").find("stuck: row 3 is damaged"), std::string::npos);
+  view_.header.stuck_reason.clear();
+  view_.header.cancel_requested_at = kNow;
+  EXPECT_NE(Explain("b").find("being cancelled"), std::string::npos);
+  view_.header.state = model::RunState::kPending;
+  EXPECT_NE(Explain("b").find("not yet taken up"), std::string::npos);
+  EXPECT_EQ(Explain("b").find("no engine"), std::string::npos);
+  EXPECT_NE(Explain("b", false).find("no engine is running"), std::string::npos);
+}
+
+TEST_F(ExplainTaskTest, SettledSaysHowItEnded) {
+  task("a").state = TaskState::kFailed;
+  task("a").reason = model::Reason::kExitCode;
+  model::AttemptRecord attempt;
+  attempt.task = No("a");
+  attempt.try_no = 3;
+  attempt.outcome.verdict = model::Verdict::kFailed;
+  attempt.outcome.reason = model::Reason::kExitCode;
+  attempt.outcome.exit_code = 7;
+  attempt.outcome.error = "no route";
+  view_.attempts.push_back(attempt);
+  const std::string text = Explain("a", false);
+  EXPECT_NE(text.find("its last attempt, try 3, ended in failed (exit code 7)"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("error: no route"), std::string::npos);
+  EXPECT_EQ(text.find("no engine"), std::string::npos) << "it waits for nothing";
+
+  task("b").state = TaskState::kUpstreamFailed;
+  EXPECT_NE(Explain("b").find("upstream task a is failed"), std::string::npos);
+}
+
+TEST_F(ExplainTaskTest, UnknownTaskIsNotFoundWithTheNearestId) {
+  const auto task = FindTask(*view_.workflow, "A");
+  ASSERT_FALSE(task);
+  EXPECT_EQ(task.error().code, Code::kNotFound);
+  EXPECT_NE(task.error().message.find("did you mean 'a'?"), std::string::npos);
+}
+
+TEST_F(ExplainTaskTest, LevelIsTheLongestWayFromARoot) {
+  const auto levels = Levels(*view_.workflow);
+  EXPECT_EQ(levels[No("a").value], 0U);
+  EXPECT_EQ(levels[No("b").value], 1U);
+  EXPECT_EQ(levels[No("c").value], 2U);
+}
+
+}  // namespace
+}  // namespace headworks::cli

@@ -1,0 +1,155 @@
+#include "settings.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace headworks::cli {
+namespace {
+
+class SettingsTest : public testing::Test {
+ protected:
+  std::string WriteFile(const std::string& text) {
+    const std::string path = testing::TempDir() + "/settings_" +
+                             testing::UnitTest::GetInstance()->current_test_info()->name() +
+                             ".yaml";
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  Result<LoadedSettings> Load() {
+    return LoadSettings({.flags = flags_, .file = file_, .environment = [this](const char* name) {
+                           const auto found = environment_.find(name);
+                           return found == environment_.end() ? nullptr : found->second.c_str();
+                         }});
+  }
+
+  static std::string OriginOf(const LoadedSettings& loaded, std::string_view key) {
+    const auto all = AllSettings();
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (all[i].key == key) return loaded.origins[i];
+    return "no such setting";
+  }
+
+  void ExpectRefused(std::string_view part) {
+    const auto loaded = Load();
+    ASSERT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().code, Code::kInvalidArgument);
+    EXPECT_NE(loaded.error().message.find(part), std::string::npos) << loaded.error().message;
+  }
+
+  std::map<std::string, std::string, std::less<>> flags_;
+  std::map<std::string, std::string, std::less<>> environment_;
+  std::string file_;
+};
+
+TEST_F(SettingsTest, FlagsWinOverEnvironmentOverFileOverDefaults) {
+  file_ = WriteFile("max_concurrent_tasks: 3\ninline_threads: 4\n\ndrain_timeout: 20s\n");
+  environment_["HEADWORKS_INLINE_THREADS"] = "5";
+  environment_["HEADWORKS_DRAIN_TIMEOUT"] = "30s";
+  flags_["drain_timeout"] = "40s";
+  const auto loaded = Load();
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const RunnerOptions& runner = loaded->settings.runner;
+  EXPECT_EQ(runner.inline_queue_depth, RunnerOptions().inline_queue_depth);
+  EXPECT_EQ(OriginOf(*loaded, "inline_queue_depth"), "default");
+  EXPECT_EQ(runner.max_concurrent_tasks, 3U);
+  EXPECT_EQ(OriginOf(*loaded, "max_concurrent_tasks"), file_ + ":1");
+  EXPECT_EQ(runner.inline_threads, 5U);
+  EXPECT_EQ(OriginOf(*loaded, "inline_threads"), "HEADWORKS_INLINE_THREADS");
+  EXPECT_EQ(runner.drain_timeout, std::chrono::seconds(40));
+  EXPECT_EQ(OriginOf(*loaded, "drain_timeout"), "--drain-timeout");
+}
+
+TEST_F(SettingsTest, UnknownKeyIsRefusedWithItsPlaceAndTheNearestKey) {
+  file_ = WriteFile("tenant: a\nmax_concurent_tasks: 3\n");
+  ExpectRefused(":2: unknown setting 'max_concurent_tasks'");
+  ExpectRefused("'max_concurrent_tasks'?");
+}
+
+TEST_F(SettingsTest, FaultyFileIsRefusedWithItsPlace) {
+  file_ = WriteFile("tenant: a\ntenant: b\n");
+  ExpectRefused(":2: 'tenant' is set a second time");
+  file_ = WriteFile("tenant: [a]\n");
+  ExpectRefused(":1: 'tenant' takes one value");
+  file_ = WriteFile("- a\n");
+  ExpectRefused("a configuration is a list of");
+  file_ = WriteFile("tenant: a\nstore: 'x\n");
+  ExpectRefused(file_ + ":");
+  file_ = testing::TempDir() + "/no_such_file.yaml";
+  ExpectRefused("cannot read the configuration");
+}
+
+TEST_F(SettingsTest, BadValueNamesWhereItCameFrom) {
+  environment_["HEADWORKS_INLINE_THREADS"] = "many";
+  ExpectRefused("HEADWORKS_INLINE_THREADS: 'many' is not a number from 0 to 1024");
+  environment_.clear();
+  flags_["output"] = "jsn";
+  ExpectRefused("--output: 'jsn' is none of table, json, yaml, did you mean 'json'?");
+}
+
+TEST_F(SettingsTest, NumbersAndSizesAreBounded) {
+  for (const auto& [key, good, bad] : {std::tuple{"inline_threads", "1024", "1025"},
+                                       {"inline_queue_depth", "1", "0"},
+                                       {"max_log_bytes", "1024GiB", "1025GiB"},
+                                       {"max_log_bytes", "1", "0"},
+                                       {"max_log_bytes", "64MiB", "64MB"},
+                                       {"lease_ttl", "1s", "999ms"},
+                                       {"inbox_poll", "1ms", "0s"},
+                                       {"task_timeout", "0s", "10"}}) {
+    flags_ = {{key, good}};
+    EXPECT_TRUE(Load()) << key << " " << good;
+    flags_ = {{key, bad}};
+    EXPECT_FALSE(Load()) << key << " " << bad;
+  }
+}
+
+TEST_F(SettingsTest, StoreIsAPathOrAnUrlThatIsKnown) {
+  flags_["store"] = "/var/lib/x/../state.db";
+  EXPECT_EQ(Load()->settings.runner.database_url, "sqlite:/var/lib/state.db");
+  EXPECT_EQ(StoreName(Load()->settings.runner), "/var/lib/state.db");
+  flags_["store"] = "sqlite:/state.db";
+  EXPECT_EQ(Load()->settings.runner.database_url, "sqlite:/state.db");
+  flags_["store"] = "memory:";
+  EXPECT_EQ(Load()->settings.runner.database_url, "memory:");
+  flags_["store"] = "mysql://x/y";
+  ExpectRefused("--store: 'mysql://x/y' is not a store that this program knows");
+  flags_["store"] = "";
+  ExpectRefused("--store");
+}
+
+TEST_F(SettingsTest, EmptyVariableCountsAsUnset) {
+  environment_["HEADWORKS_TENANT"] = "";
+  const auto loaded = Load();
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->settings.runner.tenant, "public");
+  EXPECT_EQ(OriginOf(*loaded, "tenant"), "default");
+}
+
+TEST_F(SettingsTest, EveryDefaultIsReadBackAsItIsShown) {
+  const auto loaded = Load();
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  for (const Setting& setting : AllSettings()) {
+    const std::string shown = setting.get(loaded->settings);
+    Settings again;
+    EXPECT_TRUE(setting.set(again, shown)) << setting.key << " " << shown;
+    EXPECT_EQ(setting.get(again), shown) << setting.key;
+  }
+}
+
+TEST_F(SettingsTest, VariablesThatMeanNothingAreFound) {
+  const std::vector<std::string> variables = {"HEADWORKS_STORE=x", "HEADWORKS_TRY=1",
+                                              "HEADWORKS_STOER=x", "PATH=/bin"};
+  EXPECT_EQ(UnknownVariables(variables), std::vector<std::string>{"HEADWORKS_STOER"});
+}
+
+TEST(Settings, ReferencePageHasEveryKey) {
+  const std::string page = SettingsMarkdown();
+  for (const Setting& setting : AllSettings()) {
+    EXPECT_NE(page.find("`" + setting.EnvironmentName() + "`"), std::string::npos);
+    EXPECT_NE(page.find("`" + setting.FlagName() + "`"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace headworks::cli

@@ -1,0 +1,201 @@
+#include <fmt/format.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "commands.h"
+#include "output.h"
+#include "signals.h"
+#include "workflow_file.h"
+
+namespace headworks::cli {
+namespace {
+
+constexpr Duration kLook = std::chrono::milliseconds(200);
+
+/// What happened to runs, from the runner's thread to the one that prints.
+class EventLines {
+ public:
+  /// More lines than this between two looks are counted, not kept.
+  static constexpr std::size_t kMost = 1'000;
+
+  void Add(const RunEvent& event) {
+    if (event.task) return;
+    const std::lock_guard lock(mutex_);
+    if (lines_.size() == kMost) {
+      ++dropped_;
+      return;
+    }
+    lines_.push_back(fmt::format(
+        "run {} {}{}", event.run.value, model::RunStateName(event.run_state),
+        event.reason == model::Reason::kNone ? std::string()
+                                             : fmt::format(" ({})", ReasonName(event.reason))));
+  }
+
+  void Print() {
+    std::vector<std::string> lines;
+    std::size_t dropped = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      lines.swap(lines_);
+      dropped = std::exchange(dropped_, 0);
+    }
+    std::string text;
+    for (const std::string& line : lines) text += line + "\n";
+    if (dropped > 0) text += fmt::format("... and {} more changes of runs\n", dropped);
+    if (!text.empty()) cli::Print(text);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> lines_;
+  std::size_t dropped_ = 0;
+};
+
+/// Keeps the workflows of one folder registered.
+class Folder {
+ public:
+  Folder(const Context& context, Runner& runner, std::string path)
+      : context_(context), runner_(runner), path_(std::move(path)) {}
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    if (fd_ >= 0) close(fd_);
+  }
+
+  int fd() const { return fd_; }
+
+  Status Open() {
+    fd_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    // Watched before it is listed, so that no change falls between.
+    if (fd_ < 0 || inotify_add_watch(
+                       fd_, path_.c_str(),
+                       IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ONLYDIR) < 0)
+      return Error{errno == ENOENT || errno == ENOTDIR ? Code::kNotFound : Code::kUnavailable,
+                   fmt::format("cannot watch the folder {}: {}", path_, std::strerror(errno))};
+    return RegisterAll();
+  }
+
+  /// Takes up what changed since the last call.
+  Status Follow() {
+    alignas(inotify_event) std::array<char, 16'384> buffer;
+    for (;;) {
+      const ssize_t size = read(fd_, buffer.data(), buffer.size());
+      if (size <= 0) return {};
+      for (ssize_t at = 0; at < size;) {
+        const auto* event = reinterpret_cast<const inotify_event*>(buffer.data() + at);
+        at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+        if ((event->mask & IN_Q_OVERFLOW) != 0) {
+          HEADWORKS_TRY(RegisterAll());
+          continue;
+        }
+        if ((event->mask & IN_IGNORED) != 0) {
+          Print(fmt::format("the folder {} is gone; its workflows stay registered\n", path_));
+          continue;
+        }
+        if (event->len == 0 || !IsWorkflowFileName(event->name)) continue;
+        const std::string file = (std::filesystem::path(path_) / event->name).string();
+        if ((event->mask & (IN_DELETE | IN_MOVED_FROM)) != 0)
+          Removed(file);
+        else
+          HEADWORKS_TRY(Register(file));
+      }
+    }
+  }
+
+ private:
+  Status RegisterAll() {
+    HEADWORKS_ASSIGN(const auto files, ListWorkflowFiles(path_));
+    if (files.empty()) Print(fmt::format("no workflow files in {} yet\n", path_));
+    for (const std::string& file : files) HEADWORKS_TRY(Register(file));
+    return {};
+  }
+
+  /// A faulty file is told and skipped: the others still count.
+  Status Register(const std::string& file) {
+    const auto workflow = LoadWorkflow(file, context_.settings().runner.tenant);
+    if (!workflow) {
+      if (!std::filesystem::exists(file)) return {};  // gone again: IN_DELETE follows
+      Fail(workflow.error());
+      return {};
+    }
+    const std::string& name = (*workflow)->name().workflow;
+    const auto [known, inserted] = file_of_.emplace(name, file);
+    if (!inserted && known->second != file) {
+      Fail({Code::kConflict, fmt::format("{}: workflow {} is already defined by {}; rename one",
+                                         file, name, known->second)});
+      return {};
+    }
+    const auto before = runner_.workflows().Get((*workflow)->name());
+    if (before && before->version == (*workflow)->version()) {
+      if (inserted) Print(fmt::format("workflow {} unchanged ({})\n", name, file));
+      return {};
+    }
+    HEADWORKS_TRY(runner_.Register(*workflow, file));
+    Print(fmt::format("workflow {} {} as version {} ({})\n", name,
+                      before ? "updated" : "registered", (*workflow)->version().substr(0, 12),
+                      file));
+    return {};
+  }
+
+  void Removed(const std::string& file) {
+    for (auto entry = file_of_.begin(); entry != file_of_.end(); ++entry) {
+      if (entry->second != file) continue;
+      Print(fmt::format("{} is gone; workflow {} stays registered, `{}` forgets it\n", file,
+                        entry->first, fmt::format("headworks workflow delete {}", entry->first)));
+      file_of_.erase(entry);
+      return;
+    }
+  }
+
+  const Context& context_;
+  Runner& runner_;
+  std::string path_;
+  int fd_ = -1;
+  std::map<std::string, std::string> file_of_;  // workflow → file
+};
+
+}  // namespace
+
+Result<Exit> Up(const Context& context, const std::string& folder) {
+  HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
+  EventLines lines;
+  RunnerOptions options = context.options();
+  options.on_event = [&lines](const RunEvent& event) { lines.Add(event); };
+  auto opened = Runner::Open(options);
+  if (!opened) return NameStore(context, std::move(opened).error());
+  const std::unique_ptr<Runner> runner = *std::move(opened);
+
+  HEADWORKS_ASSIGN(const auto unfinished,
+                   runner->query().ListRuns(context.tenant(), UnfinishedRuns()));
+  Print(fmt::format("engine is up on {}, continuing {} unfinished runs\n",
+                    StoreName(context.settings().runner), unfinished.size()));
+  std::optional<Folder> watched;
+  if (!folder.empty()) {
+    watched.emplace(context, *runner, folder);
+    HEADWORKS_TRY(watched->Open());
+  }
+  HealthWatch health;
+  while (signals.interrupts() + signals.terminations() == 0) {
+    signals.Wait(kLook, watched ? watched->fd() : -1);
+    if (watched) HEADWORKS_TRY(watched->Follow());
+    lines.Print();
+    for (const std::string& line : health.Look(*runner)) Print(line + "\n");
+  }
+  Print(fmt::format("draining for up to {}; a second signal leaves at once\n",
+                    FormatDuration(options.drain_timeout)));
+  signals.Release();
+  HEADWORKS_TRY(runner->Shutdown());
+  lines.Print();
+  Print("left; unfinished runs continue with the next engine\n");
+  return Exit::kOk;
+}
+
+}  // namespace headworks::cli

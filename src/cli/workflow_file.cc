@@ -1,0 +1,81 @@
+#include "workflow_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "headworks/base/json.h"
+#include "headworks/spec/workflow_file.h"
+
+namespace headworks::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr JsonLimits kInputLimits{.max_bytes = std::size_t{1} << 20, .max_depth = 64};
+
+}  // namespace
+
+Result<std::shared_ptr<const model::Workflow>> LoadWorkflow(const std::string& path,
+                                                            const std::string& tenant,
+                                                            const std::string& name) {
+  HEADWORKS_ASSIGN(model::WorkflowDefinition definition, spec::ParseWorkflowFile(path));
+  definition.name.tenant = tenant;
+  if (!name.empty()) definition.name.workflow = name;
+  return model::Workflow::Create(std::move(definition));
+}
+
+Result<std::string> ReadInput(const std::string& argument) {
+  if (argument.empty()) return std::string("{}");
+  std::string text = argument;
+  std::string what = "--input";
+  if (argument.starts_with('@')) {
+    what = argument.substr(1);
+    std::ifstream file(what, std::ios::binary);
+    if (!file)
+      return Error{Code::kNotFound,
+                   fmt::format("--input: cannot read {}: {}", what, std::strerror(errno))};
+    // One byte over the limit is enough to be refused; more need not be held.
+    std::vector<char> bytes(kInputLimits.max_bytes + 1);
+    file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    text.assign(bytes.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  HEADWORKS_ASSIGN(const auto object, ParseJsonObject(text, what, kInputLimits));
+  return CanonicalJson(object);
+}
+
+bool IsWorkflowFileName(std::string_view name) {
+  return !name.starts_with('.') &&
+         (name.ends_with(".yaml") || name.ends_with(".yml") || name.ends_with(".json"));
+}
+
+Result<std::vector<std::string>> ListWorkflowFiles(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error))
+    if (IsWorkflowFileName(entry->path().filename().string()))
+      files.push_back(entry->path().string());
+  if (error)
+    return Error{Code::kNotFound,
+                 fmt::format("cannot read the folder {}: {}", folder, error.message())};
+  std::ranges::sort(files);
+  return files;
+}
+
+std::string DescribeAction(const model::Task& task) {
+  if (const auto* shell = std::get_if<model::ShellAction>(&task.action)) {
+    const auto first = shell->script.find_first_not_of(" \n");
+    if (first == std::string::npos) return "nothing";
+    return shell->script.substr(first, shell->script.find('\n', first) - first);
+  }
+  if (const auto* exec = std::get_if<model::ExecAction>(&task.action))
+    return fmt::format("{}", fmt::join(exec->argv, " "));
+  return std::get<model::FunctionAction>(task.action).function + "()";
+}
+
+}  // namespace headworks::cli

@@ -1,0 +1,42 @@
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "tests/harness.h"
+
+// An engine to be killed: `executor_process_engine FOLDER GRACE_MS SCRIPT...` starts one attempt
+// per script (epochs 1, 2, ...) on the executor of FOLDER, then waits for its end by force.
+namespace headworks::executor_process::testing {
+namespace {
+
+int RunEngine(int argc, char** argv) {
+  SystemClock clock;
+  StderrLogger log(StderrLogger::Format::kText, LogLevel::kWarning);
+  FixedResolver resolver;
+  RecordingSink sink;
+  const auto logs = log_store::NewMemoryLogStore();
+  const std::string folder = argv[1];
+  const ProcessExecutorOptions options = OptionsOf(folder);
+  const auto ledger =
+      executor::StartLedger::Open(folder + "/started", "boot", LedgerCapacity(options));
+  if (!ledger || !(*ledger)->Reconcile({})) return 1;
+  const auto executor = ProcessExecutor::Open(options, {.resolver = resolver,
+                                                        .log_store = *logs,
+                                                        .clock = clock,
+                                                        .log = log,
+                                                        .ledger = ledger->get()});
+  if (!executor || !(*executor)->Start(sink)) return 1;
+  for (int i = 3; i < argc; ++i) {
+    model::Task task = Shell(argv[i]);
+    task.grace = std::chrono::milliseconds(std::atoi(argv[2]));
+    (*executor)->Offer(AttemptOf(1, i - 2, task, folder));
+  }
+  while (true) pause();
+}
+
+}  // namespace
+}  // namespace headworks::executor_process::testing
+
+int main(int argc, char** argv) {
+  return headworks::executor_process::testing::RunEngine(argc, argv);
+}

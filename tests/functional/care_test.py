@@ -1,0 +1,200 @@
+"""`workflow`, `up`, `tasks`, `db`, `config`, `doctor`, `completion`, `explain`."""
+import os
+import signal
+import subprocess
+
+import harness
+from harness import (FAILED, NOT_FOUND, OK, PATIENCE, REFUSED, ROOT, UNAVAILABLE, USAGE, Case,
+                     gate)
+
+
+def flow(name, script="true"):
+    return f"version: 1\nname: {name}\ntasks:\n  a: {{run: '{script}'}}\n"
+
+
+class WorkflowTest(Case):
+    def test_register_list_show_delete(self):
+        self.write("w/one.yaml", flow("one"))
+        self.write("w/two.yml", flow("two"))
+        self.write("w/notes.txt", "not a workflow")
+        self.hw("workflow", "register", "w")
+        self.assertEqual([entry["workflow"] for entry in self.json("workflow", "list")],
+                         ["one", "two"])
+        shown = self.json("workflow", "show", "one")
+        self.assertEqual(shown["workflow"], "one")
+        self.assertEqual(len(shown["version"]), 64)
+        self.assertRegex(self.hw("workflow", "show", "embedded::one").stdout, r"0 +a +")
+        self.hw("workflow", "delete", "one")
+        done = self.hw("workflow", "show", "one", code=NOT_FOUND)
+        self.assertIn("headworks workflow list", done.stderr)
+
+    def test_registering_is_all_or_nothing(self):
+        self.write("w/a.yaml", flow("a"))
+        self.write("w/b.yaml", "version: 1\nname: b\ntasks: {}\nmistake: 1\n")
+        self.hw("workflow", "register", "w", code=USAGE)
+        self.assertEqual(self.json("workflow", "list"), [])
+        self.hw("workflow", "register", "none", code=NOT_FOUND)
+
+    def test_validate_tells_all_files_and_needs_no_store(self):
+        self.write("good.yaml", flow("good"))
+        self.write("bad.yaml", "version: 1\nname: bad\ntasks:\n  a: {run: x, needs: [zz]}\n")
+        self.hw("workflow", "validate", "good.yaml")
+        done = self.hw("workflow", "validate", "bad.yaml", "good.yaml", code=USAGE)
+        self.assertIn("bad.yaml:4:", done.stderr)
+        self.assertIn("good.yaml: ok, 1 tasks", done.stdout)
+        listed = self.json("workflow", "validate", "bad.yaml", "good.yaml", code=USAGE)
+        self.assertEqual([entry["valid"] for entry in listed], [False, True])
+        self.assertFalse(self.store.exists())
+
+    def test_disabled_workflow_starts_no_run(self):
+        self.write("one.yaml", flow("one"))
+        self.hw("workflow", "register", "one.yaml")
+        self.hw("workflow", "disable", "one")
+        self.assertFalse(self.json("workflow", "list")[0]["enabled"])
+        self.hw("run", "one.yaml", code=REFUSED)
+        self.hw("workflow", "enable", "one")
+        self.hw("run", "one.yaml")
+
+
+class UpTest(Case):
+    def test_folder_is_registered_and_followed(self):
+        self.write("w/one.yaml", flow("one", "echo first"))
+        self.write("w/bad.yaml", "version: 1\nname: bad\n")
+        engine = self.engine_up("w")
+        self.until_said(engine, "workflow one registered")
+        self.until_said(engine, "bad.yaml")
+        self.write("w/two.yaml", flow("two"))
+        self.until_said(engine, "workflow two registered")
+        self.write("w/one.yaml", flow("one", "echo second"))
+        self.until_said(engine, "workflow one updated")
+        self.write("w/three.yaml", flow("two"))
+        self.until_said(engine, "workflow two is already defined by")
+        os.unlink(self.dir / "w/two.yaml")
+        self.until_said(engine, "workflow two stays registered")
+        self.assertEqual([entry["workflow"] for entry in self.json("workflow", "list")],
+                         ["one", "two"])
+        self.hw("run", "w/one.yaml")
+        self.until_said(engine, "run 1 succeeded")
+        engine.send_signal(signal.SIGTERM)
+        text = self.ends(engine, OK)
+        self.assertIn("draining", text)
+
+    def test_second_engine_is_refused_and_told_who_owns_the_store(self):
+        self.engine_up()
+        done = self.hw("up", code=REFUSED)
+        self.assertIn(str(self.store), done.stderr)
+
+    def test_missing_folder_is_not_found(self):
+        self.hw("up", "nowhere", code=NOT_FOUND)
+
+    def test_interrupt_drains(self):
+        self.write("slow.yaml", flow("slow", gate("a")))
+        engine = self.engine_up()
+        run = self.json("run", "slow.yaml", "--detach")
+        self.until_exists("a.here")
+        engine.send_signal(signal.SIGINT)
+        self.until_said(engine, "draining")
+        self.write("a.go", "")
+        self.ends(engine, OK)
+        self.assertEqual(self.states(run["run"]), {"a": "succeeded"})
+
+
+class StoreTest(Case):
+    def setUp(self):
+        super().setUp()
+        self.write("one.yaml", flow("one", "echo hi"))
+        self.hw("run", "one.yaml")
+
+    def test_check_backup_vacuum_migrate(self):
+        self.hw("db", "check")
+        self.hw("db", "migrate")
+        self.hw("db", "vacuum")
+        self.hw("db", "backup", "copy.db")
+        listed = self.json("runs", "list", "--store", "copy.db")
+        self.assertEqual([run["run"] for run in listed], [1])
+        done = self.hw("db", "backup", "copy.db", code=REFUSED)
+        self.assertIn("copy.db", done.stderr)
+
+    def test_damaged_store_is_found(self):
+        with open(self.store, "r+b") as file:
+            file.seek(4096)
+            file.write(b"\xff" * 8192)
+        done = self.hw("db", "check", code=UNAVAILABLE)
+        self.assertIn(str(self.store), done.stderr)
+
+    def test_backup_while_an_engine_works(self):
+        self.engine_up()
+        self.hw("db", "backup", "copy.db")
+        self.assertEqual(len(self.json("runs", "list", "--store", "copy.db")), 1)
+
+
+class ConfigTest(Case):
+    def test_each_value_says_where_it_comes_from(self):
+        self.write("config/headworks/config.yaml", "inline_threads: 3\ndrain_timeout: 20s\n")
+        self.env["HEADWORKS_DRAIN_TIMEOUT"] = "30s"
+        shown = self.json("config", "show", "--max-concurrent-tasks", "9")
+        self.assertEqual(shown["store"], {"value": str(self.store), "from": "HEADWORKS_STORE"})
+        self.assertEqual(shown["inline_threads"]["value"], "3")
+        self.assertIn("config.yaml:1", shown["inline_threads"]["from"])
+        self.assertEqual(shown["drain_timeout"],
+                         {"value": "30s", "from": "HEADWORKS_DRAIN_TIMEOUT"})
+        self.assertEqual(shown["max_concurrent_tasks"],
+                         {"value": "9", "from": "--max-concurrent-tasks"})
+        self.assertEqual(shown["lease_ttl"], {"value": "10s", "from": "default"})
+
+    def test_check_refuses_unknown_keys_and_variables(self):
+        self.hw("config", "check")
+        self.env["HEADWORKS_STOER"] = "x"
+        self.assertIn("HEADWORKS_STOER", self.hw("config", "check", code=USAGE).stderr)
+        del self.env["HEADWORKS_STOER"]
+        path = self.write("mine.yaml", "tennant: x\n")
+        done = self.hw("config", "check", "--config", path, code=USAGE)
+        self.assertIn("mine.yaml:1: unknown setting 'tennant', did you mean 'tenant'?", done.stderr)
+
+    def test_reference_page_is_what_the_program_says(self):
+        page = (ROOT / "docs/configuration.md").read_text()
+        self.assertEqual(page, self.hw("config", "docs").stdout,
+                         "headworks config docs > docs/configuration.md")
+
+
+class OthersTest(Case):
+    def test_doctor_finds_all_well_and_what_is_missing(self):
+        checks = {check["check"]: check for check in self.json("doctor")}
+        self.assertTrue(all(check["ok"] for check in checks.values()), checks)
+        self.assertIn("fdatasync", checks["durable write"]["detail"])
+        done = self.hw("doctor", "--supervisor-path", "/no/such/program", code=UNAVAILABLE)
+        self.assertRegex(done.stdout, r"BAD +supervisor +/no/such/program")
+
+    def test_tasks_list(self):
+        self.assertEqual(self.json("tasks", "list"), [])
+
+    def test_explain_knows_the_codes_that_faults_carry(self):
+        self.write("bad.yaml", "version: 1\nname: bad\ntasks:\n  a: {run: x, needs: [zz]}\n")
+        fault = self.hw("run", "bad.yaml", code=USAGE).stderr
+        code = next(word for word in fault.replace(":", " ").split() if word.startswith("HW"))
+        self.assertIn(code, self.hw("explain", code).stdout)
+        self.assertEqual(self.json("explain", code.lower())["code"], code)
+        self.hw("explain", "HW9999", code=NOT_FOUND)
+
+    def test_completion_works_in_bash(self):
+        self.write("completion.bash", self.hw("completion", "bash").stdout)
+
+        def complete(*words):
+            script = (f"source completion.bash; COMP_WORDS=({' '.join(words)} ''); "
+                      f"COMP_CWORD={len(words)}; _headworks; echo ${{COMPREPLY[@]}}")
+            return subprocess.run(["bash", "-ec", script], cwd=self.dir, text=True, check=True,
+                                  capture_output=True, timeout=PATIENCE).stdout.split()
+        self.assertIn("runs", complete("headworks"))
+        self.assertIn("rerun", complete("headworks", "runs"))
+        self.assertIn("rerun", complete("headworks", "--store", "x", "runs"))
+        self.assertIn("--failed", complete("headworks", "runs", "rerun"))
+        self.assertIn("--store", complete("headworks", "runs", "rerun"))
+
+    def test_completion_for_zsh_and_fish(self):
+        self.assertTrue(self.hw("completion", "zsh").stdout.startswith("#compdef headworks\n"))
+        self.assertIn("complete -c headworks", self.hw("completion", "fish").stdout)
+        self.hw("completion", "tcsh", code=USAGE)
+
+
+if __name__ == "__main__":
+    harness.main()

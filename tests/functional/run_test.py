@@ -1,0 +1,226 @@
+"""`headworks run`: what it prints, how it ends, what it refuses."""
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+
+import harness
+from harness import (FAILED, NOT_FOUND, PATIENCE, UNAVAILABLE, USAGE, Case)
+
+CHAIN = """
+version: 1
+name: chain
+tasks:
+  a:
+    run: |
+      echo hello from a
+      echo '{"n": 3}' > "$HEADWORKS_OUTPUT"
+  b:
+    needs: [a]
+    run: cat "$HEADWORKS_INPUT"
+"""
+
+BROKEN = """
+version: 1
+name: broken
+tasks:
+  good:
+    run: "true"
+  bad:
+    needs: [good]
+    run: |
+      seq 1 30
+      exit 3
+  never:
+    needs: [bad]
+    run: "true"
+"""
+
+
+class RunTest(Case):
+    def test_success_is_told_in_plain_lines(self):
+        self.write("chain.yaml", CHAIN)
+        out = self.hw("run", "chain.yaml").stdout
+        for line in ["task a started", "a | hello from a", "task a succeeded in ",
+                     "task b started", "task b succeeded in ", "run 1 of chain succeeded in "]:
+            self.assertIn(line, out)
+        self.assertLess(out.index("task a succeeded"), out.index("task b started"))
+        self.assertIn('"n":3', out.replace(" ", ""), "b sees what a put out")
+        self.assertNotIn("\x1b", out, "no colours without a terminal")
+
+    def test_failure_ends_with_the_last_lines_and_the_command_that_retries(self):
+        self.write("broken.yaml", BROKEN)
+        out = self.hw("run", "broken.yaml", code=FAILED).stdout
+        end = out[out.index("task bad failed: exit code 3"):]
+        self.assertEqual([line for line in end.splitlines() if line.startswith("  bad | ")],
+                         [f"  bad | {n}" for n in range(11, 31)])
+        self.assertIn("task never upstream_failed", out)
+        self.assertTrue(out.rstrip().endswith("retry with: headworks runs rerun 1 --failed"), out)
+
+    def test_store_flag_is_part_of_the_command_that_retries(self):
+        self.write("broken.yaml", BROKEN)
+        store = self.dir / "other.db"
+        out = self.hw("run", "broken.yaml", "--store", store, code=FAILED).stdout
+        self.assertIn(f"headworks runs rerun 1 --failed --store {store}", out)
+
+    def test_json_leaves_standard_output_to_the_result(self):
+        self.write("chain.yaml", CHAIN)
+        done = self.hw("run", "chain.yaml", "-o", "json")
+        run = json.loads(done.stdout)
+        self.assertEqual(run["state"], "succeeded")
+        self.assertEqual(run["workflow"], "chain")
+        self.assertEqual(run["counts"], {"succeeded": 2})
+        self.assertIn("task a started", done.stderr)
+
+    def test_dry_run_shows_the_plan_and_opens_no_store(self):
+        self.write("chain.yaml", CHAIN)
+        out = self.hw("run", "chain.yaml", "--dry-run").stdout
+        self.assertIn("nothing was started", out)
+        self.assertRegex(out, r"1 +b +a +cat")
+        plan = self.json("run", "chain.yaml", "--dry-run")
+        self.assertEqual([task["level"] for task in plan["tasks"]], [0, 1])
+        self.assertFalse(self.store.exists())
+
+    def test_parameters_and_input_reach_the_run(self):
+        self.write("p.yaml", "version: 1\nname: p\nparams: {n: 1, who: nobody}\n"
+                             "tasks: {t: {run: 'cat \"$HEADWORKS_INPUT\"'}}\n")
+        self.write("in.json", '{"day": "2026-01-02"}')
+        self.hw("run", "p.yaml", "-p", "n=5", "-p", "who=ann=bob", "--input", "@in.json")
+        stored = self.json("runs", "show", "@last")["input"]
+        self.assertEqual(stored["params"], {"n": 5, "who": "ann=bob"})
+        self.assertEqual(stored["input"], {"day": "2026-01-02"})
+        for args in (["-p", "m=1"], ["-p", "n=x"], ["-p", "n"], ["--input", "[1]"],
+                     ["--input", "{"]):
+            done = self.hw("run", "p.yaml", *args, code=USAGE)
+            self.assertTrue(done.stderr.startswith("headworks: "), done.stderr)
+        self.hw("run", "p.yaml", "--input", "@missing.json", code=NOT_FOUND)
+
+    def test_start_key_makes_one_run(self):
+        self.write("chain.yaml", CHAIN)
+        first = self.json("run", "chain.yaml", "--start-key", "k")
+        again = self.json("run", "chain.yaml", "--start-key", "k")
+        self.assertEqual(first["id"], again["id"])
+        self.assertEqual(len(self.json("runs", "list")), 1)
+
+    def test_name_replaces_the_files(self):
+        self.write("chain.yaml", CHAIN)
+        self.assertEqual(self.json("run", "chain.yaml", "--name", "other")["workflow"], "other")
+
+    def test_detach_needs_an_engine_that_is_up(self):
+        self.write("chain.yaml", CHAIN)
+        done = self.hw("run", "chain.yaml", "--detach", code=UNAVAILABLE)
+        self.assertIn("headworks up", done.stderr)
+        self.assertIn(str(self.store), done.stderr)
+        self.engine_up()
+        run = self.json("run", "chain.yaml", "--detach")
+        self.until(lambda: self.run_state(run["run"]) == "succeeded", "the engine runs it")
+
+    def test_resume_without_an_unfinished_run_is_not_found(self):
+        self.write("chain.yaml", CHAIN)
+        self.hw("run", "chain.yaml")
+        done = self.hw("run", "chain.yaml", "--resume", code=NOT_FOUND)
+        self.assertIn("no unfinished run", done.stderr)
+
+    def test_what_is_wrong_with_the_command_line_is_said(self):
+        for args, part in [(["rnu"], "did you mean 'run'?"),
+                           (["runs", "lst"], "did you mean 'list'?"),
+                           (["runs", "list", "--limt", "3"], "did you mean '--limit'?"),
+                           ([], "COMMAND --help"), (["run"], "file"),
+                           (["run", "x.yaml", "--resume", "--detach"], "excludes")]:
+            done = self.hw(*args, code=USAGE)
+            self.assertTrue(done.stderr.startswith("headworks: "), done.stderr)
+            self.assertIn(part, done.stderr)
+            self.assertEqual(done.stdout, "")
+
+    def test_faulty_file_is_usage_and_a_missing_one_not_found(self):
+        self.write("bad.yaml", "version: 1\nname: bad\ntasks:\n  a: {run: x, need: [b]}\n"
+                               "  c: {run: x, needs: [d]}\n")
+        done = self.hw("run", "bad.yaml", code=USAGE)
+        self.assertIn("bad.yaml:4:", done.stderr)
+        self.assertIn("bad.yaml:5:", done.stderr, "all faults at once")
+        self.hw("run", "missing.yaml", code=NOT_FOUND)
+
+    def test_version_and_help_open_no_store(self):
+        self.env["HEADWORKS_STORE"] = "/proc/no/such/place.db"
+        self.assertRegex(self.hw("--version").stdout, r"^headworks \d+\.\d+\.\d+\n$")
+        self.assertIn("Exit codes: 0 ok, 1 run failed", self.hw("--help").stdout)
+        self.assertIn("--dry-run", self.hw("run", "--help").stdout)
+
+    def test_store_that_cannot_be_opened_is_named(self):
+        self.write("chain.yaml", CHAIN)
+        done = self.hw("run", "chain.yaml", "--store", "/proc/no/such/place.db", code=UNAVAILABLE)
+        self.assertIn("/proc/no/such/place.db", done.stderr)
+
+    def test_large_run_is_told_in_counts(self):
+        tasks = "".join(f"  t{n}: {{exec: [/bin/true]}}\n" for n in range(501))
+        self.write("wide.yaml", "version: 1\nname: wide\ntasks:\n" + tasks)
+        out = self.hw("run", "wide.yaml").stdout
+        self.assertIn("501 of 501 tasks over", out)
+        self.assertNotIn("task t1 started", out)
+
+    def test_reader_that_leaves_does_not_end_the_run(self):
+        self.write("chain.yaml", CHAIN)
+        done = subprocess.run(f"{self.program} run chain.yaml | head -n 1; exit ${{PIPESTATUS[0]}}",
+                              shell=True, executable="/bin/bash", cwd=self.dir, env=self.env,
+                              text=True, capture_output=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.run_state(), "succeeded")
+
+
+class TerminalTest(Case):
+    def run_on_terminal(self, *args, rows=24):
+        """The output of a command on a terminal of that height."""
+        parent, child = pty.openpty()
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 100, 0, 0))
+        process = subprocess.Popen([self.program, *args], cwd=self.dir, env=self.env, stdin=child,
+                                   stdout=child, stderr=child, start_new_session=True)
+        os.close(child)
+        output = b""
+        try:
+            while chunk := os.read(parent, 65536):
+                output += chunk
+        except OSError:
+            pass  # how Linux says that the other side is closed
+        os.close(parent)
+        process.wait(timeout=PATIENCE)
+        return output.decode()
+
+    def test_run_is_drawn_in_place(self):
+        self.write("chain.yaml", CHAIN)
+        out = self.run_on_terminal("run", "chain.yaml")
+        self.assertRegex(out, r"\x1b\[\d+A", "goes up and draws again")
+        last = out[out.rindex("chain  run 1"):]
+        self.assertIn("2/2 tasks", last)
+        self.assertIn("✓", last)
+        self.assertIn("hello from a", last, "the last line of a")
+        self.assertIn("\x1b[32m", last)
+
+    def test_no_color_is_respected(self):
+        self.write("chain.yaml", CHAIN)
+        self.env["NO_COLOR"] = "1"
+        out = self.run_on_terminal("run", "chain.yaml")
+        self.assertNotRegex(out, r"\x1b\[\d*m")
+        self.assertRegex(out, r"\x1b\[\d+A")
+
+    def test_run_that_is_higher_than_the_screen_is_counted(self):
+        tasks = "".join(f"  t{n}: {{exec: [/bin/true]}}\n" for n in range(30))
+        self.write("wide.yaml", "version: 1\nname: wide\ntasks:\n" + tasks)
+        out = self.run_on_terminal("run", "wide.yaml", rows=20)
+        self.assertRegex(out, r"succeeded +30")
+        for up in map(int, re.findall(r"\x1b\[(\d+)A", out)):
+            self.assertLess(up, 20, "never above the screen")
+
+    def test_dumb_terminal_gets_lines(self):
+        self.write("chain.yaml", CHAIN)
+        self.env["TERM"] = "dumb"
+        out = self.run_on_terminal("run", "chain.yaml")
+        self.assertNotIn("\x1b", out)
+        self.assertIn("task a started", out)
+
+
+if __name__ == "__main__":
+    harness.main()

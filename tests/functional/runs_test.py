@@ -1,0 +1,201 @@
+"""`headworks runs`: looking at runs, and changing their course."""
+import json
+
+import harness
+from harness import (FAILED, NOT_FOUND, OK, REFUSED, USAGE, Case, gate)
+
+OK_FLOW = "version: 1\nname: fine\ntasks:\n  a: {run: echo one}\n  b: {run: echo two, needs: [a]}\n"
+BAD_FLOW = ("version: 1\nname: bad\ntasks:\n  first: {run: echo x >> first.ran}\n"
+            "  a: {run: 'echo try; echo x >> a.ran; test -e fixed', needs: [first]}\n"
+            "  b: {run: echo never, needs: [a]}\n")
+
+
+class LookTest(Case):
+    def setUp(self):
+        super().setUp()
+        self.write("fine.yaml", OK_FLOW)
+        self.write("bad.yaml", BAD_FLOW)
+
+    def test_list_shows_newest_first_and_filters(self):
+        self.assertEqual(self.json("runs", "list"), [])
+        self.hw("run", "fine.yaml")
+        self.hw("run", "bad.yaml", code=FAILED)
+        self.hw("run", "fine.yaml")
+        runs = self.json("runs", "list")
+        self.assertEqual([run["run"] for run in runs], [3, 2, 1])
+        self.assertEqual([run["run"] for run in self.json("runs", "list", "--state", "failed")],
+                         [2])
+        self.assertEqual([run["run"] for run in self.json("runs", "list", "--workflow", "fine")],
+                         [3, 1])
+        self.assertEqual([run["run"] for run in self.json("runs", "list", "--limit", "1")], [3])
+        self.assertEqual(self.json("runs", "list", "--state", "pending,running,stuck"), [])
+        table = self.hw("runs", "list").stdout
+        self.assertRegex(table, r"RUN +ID +WORKFLOW +STATE +TASKS +CREATED +TOOK\n3 ")
+        self.assertIn("1 failed", table)
+        done = self.hw("runs", "list", "--state", "faild", code=USAGE)
+        self.assertIn("did you mean 'failed'?", done.stderr)
+
+    def test_run_is_found_by_number_id_prefix_and_last(self):
+        self.hw("run", "fine.yaml")
+        run = self.json("runs", "show", "@last")
+        for reference in (run["id"], run["id"][:13], "1"):
+            self.assertEqual(self.json("runs", "show", reference)["id"], run["id"])
+        self.hw("runs", "show", "99", code=NOT_FOUND)
+        self.hw("runs", "show", "ffffffff", code=NOT_FOUND)
+
+    def test_show_has_tasks_attempts_events_and_outputs(self):
+        self.write("out.yaml", "version: 1\nname: out\ntasks:\n  a:\n    run: |\n"
+                               "      echo '{\"k\": [1, 2]}' > \"$HEADWORKS_OUTPUT\"\n")
+        self.hw("run", "out.yaml")
+        run = self.json("runs", "show", "@last")
+        self.assertEqual(run["tasks"][0]["output"], {"k": [1, 2]})
+        self.assertEqual(run["attempts"][0]["verdict"], "succeeded")
+        self.assertEqual(run["attempts"][0]["try"], 1)
+        self.assertIn("started", [event["kind"] for event in run["events"]])
+        self.assertEqual(run["events"][-1]["kind"], "finished")
+        self.assertIn("tasks:", self.hw("runs", "show", "1", "-o", "yaml").stdout)
+        self.assertRegex(self.hw("runs", "show", "1").stdout, r"a +succeeded +1 ")
+
+    def test_logs_of_all_of_one_of_an_attempt_and_the_tail(self):
+        self.write("flaky.yaml", "version: 1\nname: flaky\ntasks:\n  a:\n    run: |\n"
+                                 "      echo try $HEADWORKS_TRY\n      test $HEADWORKS_TRY -ge 3\n"
+                                 "    retry: {max_attempts: 3, initial: 10ms}\n"
+                                 "  b: {run: echo done, needs: [a]}\n")
+        self.hw("run", "flaky.yaml")
+        self.assertEqual(self.hw("runs", "logs", "1").stdout,
+                         "a | try 1\na | try 2\na | try 3\nb | done\n")
+        self.assertEqual(self.hw("runs", "logs", "1", "a").stdout, "try 1\ntry 2\ntry 3\n")
+        self.assertEqual(self.hw("runs", "logs", "1", "a", "--attempt", "2").stdout, "try 2\n")
+        self.assertEqual(self.hw("runs", "logs", "1", "--tail", "2").stdout, "a | try 3\nb | done\n")
+        lines = [json.loads(line) for line in
+                 self.hw("runs", "logs", "1", "-o", "json").stdout.splitlines()]
+        self.assertEqual([line["text"] for line in lines], ["try 1", "try 2", "try 3", "done"])
+        self.assertEqual(lines[0]["stream"], "stdout")
+        self.hw("runs", "logs", "1", "a", "--attempt", "4", code=NOT_FOUND)
+        self.hw("runs", "logs", "1", "--attempt", "1", code=USAGE)
+        done = self.hw("runs", "logs", "1", "aa", code=NOT_FOUND)
+        self.assertIn("did you mean 'a'?", done.stderr)
+
+    def test_logs_follow_until_the_run_ends(self):
+        self.write("slow.yaml", f"version: 1\nname: slow\ntasks:\n"
+                                f"  a: {{run: 'echo before; {gate('a')}; echo after'}}\n")
+        runner = self.start("run", "slow.yaml")
+        self.until_exists("a.here")
+        follower = self.start("runs", "logs", "@last", "-f")
+        self.until_said(follower, "a | before")
+        self.write("a.go", "")
+        self.assertEqual(self.ends(follower, OK), "a | before\na | after\n")
+        self.ends(runner, OK)
+
+
+class CommandTest(Case):
+    def setUp(self):
+        super().setUp()
+        self.write("bad.yaml", BAD_FLOW)
+        self.write("slow.yaml", f"version: 1\nname: slow\ntasks:\n  a: {{run: '{gate('a')}'}}\n"
+                                f"  b: {{run: echo b, needs: [a]}}\n")
+
+    def test_cancel_from_another_terminal(self):
+        runner = self.start("run", "slow.yaml")
+        self.until_exists("a.here")
+        self.hw("runs", "cancel", "@last")
+        self.assertIn("run 1 of slow cancelled", self.ends(runner, FAILED))
+        self.assertEqual(self.states(), {"a": "cancelled", "b": "cancelled"})
+        self.assertEqual(self.hw("runs", "cancel", "@last", code=REFUSED).stdout, "")
+        self.hw("runs", "cancel", "7", code=NOT_FOUND)
+
+    def test_pause_lets_live_tasks_end_and_resume_goes_on(self):
+        runner = self.start("run", "slow.yaml")
+        self.until_exists("a.here")
+        self.hw("runs", "pause", "@last")
+        self.assertIn("paused", self.hw("runs", "list").stdout)
+        self.write("a.go", "")
+        self.until(lambda: self.states()["a"] == "succeeded", "a ends")
+        why = self.json("runs", "why", "@last", "b")
+        self.assertIn("the run is paused", "\n".join(why["why"]))
+        self.assertTrue(why["engine_live"])
+        self.hw("runs", "resume", "@last")
+        self.ends(runner, OK)
+
+    def test_rerun_of_what_failed_keeps_what_succeeded(self):
+        self.hw("run", "bad.yaml", code=FAILED)
+        self.write("fixed", "")
+        out = self.hw("runs", "rerun", "@last", "--failed").stdout
+        self.assertIn("run 1 of bad succeeded", out)
+        self.assertEqual(self.lines("first.ran"), ["x"])
+        self.assertEqual(self.lines("a.ran"), ["x", "x"])
+
+    def test_rerun_from_a_task_and_of_all(self):
+        self.write("fixed", "")
+        self.hw("run", "bad.yaml")
+        self.hw("runs", "rerun", "1", "--from", "a")
+        self.assertEqual((len(self.lines("first.ran")), len(self.lines("a.ran"))), (1, 2))
+        self.hw("runs", "rerun", "1", "--all")
+        self.assertEqual((len(self.lines("first.ran")), len(self.lines("a.ran"))), (2, 3))
+        self.hw("runs", "rerun", "1", "--from", "zzz", code=NOT_FOUND)
+        self.hw("runs", "rerun", "1", "--from", "a", "--all", code=USAGE)
+
+    def test_detached_rerun_waits_for_an_engine(self):
+        self.hw("run", "bad.yaml", code=FAILED)
+        self.write("fixed", "")
+        done = self.hw("runs", "rerun", "1", "--detach")
+        self.assertIn("headworks up", done.stderr)
+        self.assertEqual(self.run_state(), "running")
+        why = self.json("runs", "why", "1", "a")
+        self.assertFalse(why["engine_live"])
+        self.assertIn("no engine is running", "\n".join(why["why"]))
+        self.engine_up()
+        self.until(lambda: self.run_state() == "succeeded", "the engine finishes it")
+
+    def test_mark_without_an_engine_changes_the_outcome(self):
+        self.hw("run", "bad.yaml", code=FAILED)
+        self.hw("runs", "mark", "1", "a", "success")
+        self.assertEqual(self.states()["a"], "succeeded")
+        self.hw("runs", "mark", "1", "b", "skipped")
+        self.assertEqual(self.states()["b"], "skipped")
+        self.until(lambda: self.run_state() == "succeeded", "the outcome is computed again")
+        events = self.json("runs", "show", "1")["events"]
+        self.assertIn("mark", [event["kind"] for event in events])
+        self.hw("runs", "mark", "1", "a", "great", code=USAGE)
+
+    def test_mark_of_a_running_task_is_refused(self):
+        runner = self.start("run", "slow.yaml")
+        self.until_exists("a.here")
+        self.hw("runs", "mark", "1", "a", "success", code=REFUSED)
+        self.write("a.go", "")
+        self.ends(runner, OK)
+
+    def test_why_says_what_failed(self):
+        self.hw("run", "bad.yaml", code=FAILED)
+        out = self.hw("runs", "why", "@last", "b").stdout
+        self.assertIn("task b of run 1 is upstream_failed", out)
+        self.assertIn("upstream task a is failed", out)
+        self.assertIn("exit code 1", self.hw("runs", "why", "@last", "a").stdout)
+
+    def test_unstick_of_a_run_that_is_not_stuck_is_refused(self):
+        self.hw("run", "bad.yaml", code=FAILED)
+        self.hw("runs", "unstick", "1", code=REFUSED)
+
+    def test_delete_forgets_finished_runs_only(self):
+        runner = self.start("run", "slow.yaml")
+        self.until_exists("a.here")
+        self.hw("runs", "delete", "1", code=REFUSED)
+        self.write("a.go", "")
+        self.ends(runner, OK)
+        self.hw("runs", "delete", "1")
+        self.hw("runs", "show", "1", code=NOT_FOUND)
+        self.hw("runs", "logs", "1", code=NOT_FOUND)
+
+    def test_prune_goes_by_age(self):
+        self.hw("run", "bad.yaml", code=FAILED)
+        self.assertEqual(self.json("runs", "prune", "--older-than", "1h")["removed"], 0)
+        self.assertEqual(self.json("runs", "prune", "--older-than", "0s", "--dry-run")["removed"], 1)
+        self.assertEqual(len(self.json("runs", "list")), 1)
+        self.assertEqual(self.json("runs", "prune", "--older-than", "0s")["removed"], 1)
+        self.assertEqual(self.json("runs", "list"), [])
+        self.hw("runs", "prune", "--older-than", "30", code=USAGE)
+        self.hw("runs", "prune", code=USAGE)
+
+
+if __name__ == "__main__":
+    harness.main()
