@@ -110,15 +110,22 @@ Status Core::OpenWriter() {
   if (sqlite3_db_readonly(writer_->handle(), "main") == 1) {
     return ToError(SQLITE_READONLY, "", 0, path_);
   }
-  // The log keeps the file's mode, and its size is cut back after a burst.
-  HEADWORKS_TRY(writer_->Script(fmt::format("PRAGMA journal_mode = WAL;"
-                                            "PRAGMA synchronous = FULL;"
+  HEADWORKS_ASSIGN(const auto mode, writer_->Value<std::string>("PRAGMA journal_mode = WAL"));
+  if (mode != "wal") {
+    return Error{
+        Code::kUnavailable,
+        fmt::format("{}: this file system cannot share memory between processes, which the "
+                    "database needs; choose a local disk",
+                    path_)};
+  }
+  // The log's size is cut back after a burst.
+  HEADWORKS_TRY(writer_->Script(fmt::format("PRAGMA synchronous = FULL;"
                                             "PRAGMA temp_store = MEMORY;"
                                             "PRAGMA cache_size = -{};"
                                             "PRAGMA journal_size_limit = {};",
                                             options_.cache_bytes / 1024, 2 * options_.wal_bytes)
                                     .c_str()));
-  if (levels->schema < program_level) HEADWORKS_TRY(Migrate(*writer_, Migrations()));
+  if (levels->schema < program_level) HEADWORKS_TRY(ApplyMigrations(*writer_, Migrations()));
   if (options_.vfs.empty()) {
     sqlite3_wal_hook(writer_->handle(), &Core::OnCommit, this);  // also ends automatic checkpoints
     checkpointer_ = std::jthread([this](const std::stop_token& stop) { CheckpointLoop(stop); });

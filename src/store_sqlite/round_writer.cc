@@ -11,6 +11,9 @@
 namespace headworks::store_sqlite {
 namespace {
 
+/// So that a large deleted run delays no round.
+constexpr std::int64_t kSweepBudget = 2'000;
+
 using model::RunHeader;
 using store::Round;
 using store::RunWrite;
@@ -139,8 +142,9 @@ Status DeleteRun(Connection& c, const store::RunKey& key, const std::vector<stor
   return c.Run("INSERT INTO deleted_run (tenant_id, run_no) VALUES (?1, ?2)", key.tenant, key.run);
 }
 
-/// Deletes a bounded number of rows of deleted runs, so that a large one delays no round.
-Status SweepDeletedRuns(Connection& c) {
+}  // namespace
+
+Result<bool> SweepDeletedRuns(Connection& c, std::int64_t budget) {
   // The keys' first rows, because a DELETE with a LIMIT is not in every build of SQLite.
   static constexpr std::array kDeletes{
       "DELETE FROM run_input WHERE tenant_id = ?1 AND run_no = ?2 AND ?3 > 0",
@@ -156,24 +160,25 @@ Status SweepDeletedRuns(Connection& c) {
       "DELETE FROM run_event WHERE tenant_id = ?1 AND run_no = ?2 AND seq <= "
       "(SELECT max(seq) FROM (SELECT seq FROM run_event WHERE tenant_id = ?1 AND run_no = ?2 "
       "ORDER BY seq LIMIT ?3))"};
-  std::int64_t budget = 2'000;
   while (budget > 0) {
     std::optional<store::RunKey> key;
     HEADWORKS_TRY(c.ForEach("SELECT tenant_id, run_no FROM deleted_run LIMIT 1",
                             [&](Row row) { row.Read(key.emplace().tenant, key->run); }));
-    if (!key) return {};
+    if (!key) return false;
     for (const char* sql : kDeletes) {
-      if (budget <= 0) return {};
+      if (budget <= 0) return true;
       HEADWORKS_TRY(c.Run(sql, key->tenant, key->run, budget));
       budget -= c.Changes();
     }
-    if (budget <= 0) return {};
+    if (budget <= 0) return true;
     HEADWORKS_TRY(c.Run("DELETE FROM deleted_run WHERE tenant_id = ?1 AND run_no = ?2", key->tenant,
                         key->run));
     --budget;
   }
-  return {};
+  return true;
 }
+
+namespace {
 
 Status PutAnswer(Connection& c, const store::Answer& a, Instant now) {
   using Text = std::string_view;
@@ -231,7 +236,8 @@ Status WriteRound(Connection& c, const Round& round, Duration lease_until,
   for (const RunWrite& write : round.runs) HEADWORKS_TRY(WriteRun(c, write));
   for (const auto& key : round.deleted_runs) HEADWORKS_TRY(DeleteRun(c, key, round.guards));
   HEADWORKS_TRY(WriteAnswers(c, round));
-  return SweepDeletedRuns(c);
+  HEADWORKS_TRY(SweepDeletedRuns(c, kSweepBudget));
+  return {};
 }
 
 Result<bool> ForgetOldAnswers(Connection& c, Instant now) {

@@ -26,24 +26,29 @@ Result<std::vector<RunRecord>> FindByPrefix(Connection& c, const TenantId& tenan
   return runs;
 }
 
-/// The narrowest of the indexes that can answer; all of them give the newest first.
+}  // namespace
+
 const char* ListStatement(const store::RunQuery::RunFilter& filter) {
 #define HEADWORKS_LIST_RUNS(condition)                                             \
   HEADWORKS_SELECT_RUN "AND run_no < ?2 AND " condition                            \
                        " AND (?3 >> state) & 1 AND (?4 IS NULL OR workflow = ?4) " \
                        "AND (NOT ?5 OR stuck_reason <> '') ORDER BY run_no DESC LIMIT ?6"
-  const bool only_unsuccessful =
-      !filter.states.empty() && std::ranges::all_of(filter.states, [](model::RunState state) {
-        return state == model::RunState::kFailed || state == model::RunState::kCancelled;
-      });
+  const auto only = [&](model::RunState one, model::RunState other) {
+    return !filter.states.empty() && std::ranges::all_of(filter.states, [&](auto state) {
+      return state == one || state == other;
+    });
+  };
   if (filter.stuck_only) return HEADWORKS_LIST_RUNS("stuck_reason <> ''");
-  if (only_unsuccessful) return HEADWORKS_LIST_RUNS("state IN (4, 5)");
+  if (only(model::RunState::kPending, model::RunState::kRunning)) {
+    return HEADWORKS_LIST_RUNS("state IN (1, 2)");
+  }
+  if (only(model::RunState::kFailed, model::RunState::kCancelled)) {
+    return HEADWORKS_LIST_RUNS("state IN (4, 5)");
+  }
   if (filter.workflow) return HEADWORKS_LIST_RUNS("workflow = ?4");
   return HEADWORKS_LIST_RUNS("TRUE");
 #undef HEADWORKS_LIST_RUNS
 }
-
-}  // namespace
 
 Result<RunRecord> SqliteRunQuery::GetRun(const TenantId& tenant, std::string_view reference) {
   HEADWORKS_TRY(store::CheckTenant(tenant));

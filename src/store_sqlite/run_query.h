@@ -5,6 +5,10 @@
 
 namespace headworks::store_sqlite {
 
+/// The statement of ListRuns: it uses the narrowest index that can answer; all give the newest
+/// first.
+const char* ListStatement(const store::RunQuery::RunFilter& filter);
+
 class SqliteRunQuery final : public store::RunQuery {
  public:
   explicit SqliteRunQuery(Core& core) : core_(core) {}

@@ -164,27 +164,11 @@ Result<std::vector<store::RunStore::DueRun>> SqliteRunStore::ListDue(std::span<c
       for (const std::uint32_t count : counts) run.rows += count;
       return {};
     };
-    // Pending runs may be millions: two seeks in their own order.  First what is left of the
-    // priority of `after`, then what is below.
-    HEADWORKS_TRY(
-        c.ForEach("SELECT tenant_id, run_no, state, priority, wake_at, counts FROM run "
-                  "WHERE state = 1 AND stuck_reason = '' AND priority = ?1 AND run_no > ?2 "
-                  "AND (?3 >> shard) & 1 ORDER BY run_no LIMIT ?4",
-                  read, priority, above, mask, limit));
+    HEADWORKS_TRY(c.ForEach(kPendingOfPriority, read, priority, above, mask, limit));
     if (due.size() < limit) {
-      HEADWORKS_TRY(
-          c.ForEach("SELECT tenant_id, run_no, state, priority, wake_at, counts FROM run "
-                    "WHERE state = 1 AND stuck_reason = '' AND priority < ?1 "
-                    "AND (?2 >> shard) & 1 ORDER BY priority DESC, run_no LIMIT ?3",
-                    read, priority, mask, limit - due.size()));
+      HEADWORKS_TRY(c.ForEach(kPendingBelow, read, priority, mask, limit - due.size()));
     }
-    // Running ones that are due are at most about as many as memory holds: they are sorted.
-    HEADWORKS_TRY(
-        c.ForEach("SELECT tenant_id, run_no, state, priority, wake_at, counts FROM run "
-                  "WHERE state = 2 AND stuck_reason = '' AND wake_at <= ?1 "
-                  "AND (priority < ?2 OR (priority = ?2 AND run_no > ?3)) AND (?4 >> shard) & 1 "
-                  "ORDER BY priority DESC, run_no LIMIT ?5",
-                  read, until, priority, above, mask, limit));
+    HEADWORKS_TRY(c.ForEach(kRunningDue, read, until, priority, above, mask, limit));
     std::ranges::sort(due, {}, [](const DueRun& run) { return std::pair(-run.priority, run.run); });
     if (due.size() > limit) due.resize(limit);
     return due;

@@ -74,6 +74,7 @@ CREATE UNIQUE INDEX run_id ON run (tenant_id, run_id);
 CREATE UNIQUE INDEX run_start_key ON run (tenant_id, package, workflow, start_key)
   WHERE start_key <> '';
 CREATE INDEX run_workflow ON run (tenant_id, workflow, run_no);
+CREATE INDEX run_unfinished ON run (tenant_id, run_no) WHERE state IN (1, 2);
 CREATE INDEX run_unsuccessful ON run (tenant_id, run_no) WHERE state IN (4, 5);
 CREATE INDEX run_stuck ON run (tenant_id, run_no) WHERE stuck_reason <> '';
 CREATE INDEX run_pending ON run (priority DESC, run_no, shard)
@@ -238,7 +239,12 @@ Result<Levels> ReadLevels(Connection& connection) {
 std::span<const Migration> Migrations() { return kMigrations; }
 
 Result<Levels> CheckLevels(Connection& connection, int program_level) {
-  HEADWORKS_ASSIGN(const Levels levels, ReadLevels(connection));
+  // One state: another process may be creating the tables.  A savepoint, because the caller may
+  // have a transaction already.
+  HEADWORKS_TRY(connection.Run("SAVEPOINT levels"));
+  const auto read = ReadLevels(connection);
+  HEADWORKS_TRY(connection.Run("RELEASE levels"));
+  HEADWORKS_ASSIGN(const Levels levels, read);
   if (levels.min_program > program_level) {
     return Error{
         Code::kConflict,
@@ -249,7 +255,8 @@ Result<Levels> CheckLevels(Connection& connection, int program_level) {
   return levels;
 }
 
-Result<std::vector<Migration>> Migrate(Connection& connection, std::span<const Migration> to) {
+Result<std::vector<Migration>> ApplyMigrations(Connection& connection,
+                                               std::span<const Migration> to) {
   HEADWORKS_ASSIGN(Transaction transaction, Transaction::BeginWrite(connection));
   HEADWORKS_ASSIGN(const Levels levels, CheckLevels(connection, to.back().level));
   std::vector<Migration> applied;

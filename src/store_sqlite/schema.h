@@ -34,8 +34,9 @@ struct Levels {
 /// one of `program_level`.
 Result<Levels> CheckLevels(Connection& connection, int program_level);
 
-/// Applies what is missing, in one transaction, and returns it.  Other processes may do so at the
-/// same time: one of them does it.
-Result<std::vector<Migration>> Migrate(Connection& connection, std::span<const Migration> to);
+/// Applies what is missing of `to`, in one transaction, and returns it.  Other processes may do so
+/// at the same time: one of them does it.
+Result<std::vector<Migration>> ApplyMigrations(Connection& connection,
+                                               std::span<const Migration> to);
 
 }  // namespace headworks::store_sqlite

@@ -131,9 +131,9 @@ Result<Transaction> Transaction::Begin(Connection& connection, const char* sql) 
 }
 
 Transaction::~Transaction() {
-  // Some errors have rolled back already; then there is nothing left to do.
+  // Some errors have rolled back already.  Should this fail, the next BEGIN says so.
   if (connection_ != nullptr && sqlite3_get_autocommit(connection_->handle()) == 0) {
-    if (!connection_->Run("ROLLBACK")) sqlite3_interrupt(connection_->handle());
+    static_cast<void>(connection_->Run("ROLLBACK"));
   }
 }
 

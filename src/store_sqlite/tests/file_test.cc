@@ -1,0 +1,302 @@
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "run_query.h"
+#include "run_store.h"
+#include "schema.h"
+#include "tests/engine.h"
+#include "tests/scratch_folder.h"
+
+namespace headworks::store_sqlite {
+namespace {
+
+namespace fs = std::filesystem;
+
+using store::conformance::kShard;
+using store::conformance::kT0;
+using store::conformance::kTenant;
+using store::conformance::Message;
+using store::conformance::NewRun;
+using store::conformance::PlainHeader;
+
+unsigned ModeOf(const std::string& path) {
+  struct stat status{};
+  EXPECT_EQ(stat(path.c_str(), &status), 0) << path;
+  return status.st_mode & 0777U;
+}
+
+std::string ContentOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void Script(const std::string& path, const char* sql) {
+  auto connection =
+      Connection::Open(path, {.flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, .vfs = {}});
+  ASSERT_TRUE(connection);
+  EXPECT_OK((*connection)->Script(sql));
+}
+
+TEST(SqliteFile, EverythingIsPrivateToItsUser) {
+  const ScratchFolder folder;
+  const auto db = MustOpen(folder.File("a/b/db"));
+  ASSERT_TRUE(Engine(*db).Own());
+  for (const char* folder_name : {"a", "a/b"}) EXPECT_EQ(ModeOf(folder.File(folder_name)), 0700U);
+  for (const char* file : {"a/b/db", "a/b/db-wal", "a/b/db-shm", "a/b/db.lock"}) {
+    EXPECT_EQ(ModeOf(folder.File(file)), 0600U) << file;
+  }
+}
+
+TEST(SqliteFile, MissingFileIsCreatedOnlyIfAsked) {
+  const ScratchFolder folder;
+  EXPECT_CODE(Open(folder.File("db"), {.create = false}), Code::kNotFound);
+  EXPECT_FALSE(fs::exists(folder.File("db")));
+  EXPECT_CODE(Open("", {}), Code::kInvalidArgument);
+  EXPECT_OK(Open(folder.File("db"), {}));
+  EXPECT_OK(Open(folder.File("db"), {.create = false}));
+}
+
+TEST(SqliteFile, DatabaseOfAnotherProgramIsRefusedAndLeftAlone) {
+  const ScratchFolder folder;
+  Script(folder.File("db"), "CREATE TABLE photos (id INTEGER PRIMARY KEY)");
+  const std::string before = ContentOf(folder.File("db"));
+  const auto refused = Open(folder.File("db"), {});
+  EXPECT_CODE(refused, Code::kInvalidArgument);
+  EXPECT_NE(refused.error().message.find("another program"), std::string::npos);
+  EXPECT_NE(refused.error().message.find(folder.File("db")), std::string::npos);
+  EXPECT_EQ(ContentOf(folder.File("db")), before);
+}
+
+TEST(SqliteFile, WhatIsNoDatabaseIsRefusedAndLeftAlone) {
+  const ScratchFolder folder;
+  const std::string text(10'000, 'x');
+  std::ofstream(folder.File("db")) << text;
+  EXPECT_CODE(Open(folder.File("db"), {}), Code::kInvalidArgument);
+  EXPECT_EQ(ContentOf(folder.File("db")), text);
+  fs::create_directory(folder.File("folder"));
+  EXPECT_CODE(Open(folder.File("folder"), {}), Code::kUnavailable);
+}
+
+/// Runs `body` as a user that may not write what root made private to itself.
+template <typename Body>
+void AsNobody(Body body) {
+  constexpr uid_t kNobody = 65534;
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  ASSERT_EQ(seteuid(kNobody), 0);
+  body();
+  ASSERT_EQ(seteuid(0), 0);
+}
+
+TEST(SqliteFile, ReadOnlyFileAndFolderAreRefusedWithAdvice) {
+  const ScratchFolder folder;
+  MustOpen(folder.File("db"));
+  fs::permissions(folder.path(), fs::perms(0755));
+  fs::permissions(folder.File("db"), fs::perms(0644));
+  AsNobody([&] {
+    const auto file = Open(folder.File("db"), {});
+    EXPECT_CODE(file, Code::kPermissionDenied);
+    EXPECT_NE(file.error().message.find("writable"), std::string::npos) << file.error().message;
+    EXPECT_CODE(Open(folder.File("new"), {}), Code::kPermissionDenied);
+    EXPECT_CODE(Open(folder.File("sub/new"), {}), Code::kPermissionDenied);
+  });
+  // The file alone is not enough: the log stands beside it.
+  fs::permissions(folder.File("db"), fs::perms(0666));
+  AsNobody([&] { EXPECT_CODE(Open(folder.File("db"), {}), Code::kPermissionDenied); });
+}
+
+TEST(SqliteFile, ManyProcessesMayCreateTheSameFileAtOnce) {
+  const ScratchFolder folder;
+  std::atomic<int> opened{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([&] {
+        auto db = Open(folder.File("db"), {});
+        EXPECT_TRUE(db) << db.error().message;
+        if (db && (*db)->runs().ReserveRunNos(1)) ++opened;
+      });
+    }
+  }
+  EXPECT_EQ(opened, 8);
+  EXPECT_EQ(MustOpen(folder.File("db"))->runs().ReserveRunNos(1)->value, 9);
+}
+
+// ---- Levels
+
+constexpr Migration kNext{2, 1, "colours", "ALTER TABLE run ADD COLUMN colour TEXT"};
+constexpr Migration kBreaking{3, 3, "new kinds",
+                              "CREATE TABLE kinds (id INTEGER PRIMARY KEY) STRICT"};
+
+std::vector<Migration> UpTo(const Migration& last) {
+  std::vector<Migration> migrations(Migrations().begin(), Migrations().end());
+  migrations.push_back(kNext);
+  if (last.level == kBreaking.level) migrations.push_back(kBreaking);
+  return migrations;
+}
+
+TEST(SqliteLevels, EmptyFileOfOursIsBroughtToThisLevel) {
+  const ScratchFolder folder;
+  Script(folder.File("db"), "PRAGMA application_id = 0x48575354");
+  EXPECT_OK(MustOpen(folder.File("db"))->runs().ReserveRunNos(1));
+}
+
+TEST(SqliteLevels, OlderFileIsBroughtUpWithItsRowsAndTheOldProgramGoesOn) {
+  const ScratchFolder folder;
+  const auto old_program = MustOpen(folder.File("db"));
+  Engine engine(*old_program);
+  ASSERT_TRUE(engine.Own());
+  EXPECT_OK(engine.Commit(NewRun(PlainHeader(RunNo(1)))));
+
+  auto connection = Connection::Open(folder.File("db"), {});
+  ASSERT_TRUE(connection);
+  const auto applied = ApplyMigrations(**connection, UpTo(kNext));
+  ASSERT_TRUE(applied) << applied.error().message;
+  ASSERT_EQ(applied->size(), 1U);
+  EXPECT_EQ(applied->front().level, 2);
+  EXPECT_EQ(CheckLevels(**connection, 2)->schema, 2);
+  EXPECT_EQ(ApplyMigrations(**connection, UpTo(kNext))->size(), 0U);
+
+  EXPECT_OK(engine.Commit(NewRun(PlainHeader(RunNo(2)))));
+  EXPECT_OK(old_program->query().GetRun(kTenant, "1"));
+  EXPECT_OK(MustOpen(folder.File("db"))->query().GetRun(kTenant, "2"));
+}
+
+TEST(SqliteLevels, FileThatNeedsANewerProgramIsRefused) {
+  const ScratchFolder folder;
+  MustOpen(folder.File("db"));
+  {
+    auto connection = Connection::Open(folder.File("db"), {});
+    ASSERT_TRUE(ApplyMigrations(**connection, UpTo(kBreaking)));
+  }
+  const auto refused = Open(folder.File("db"), {});
+  EXPECT_CODE(refused, Code::kConflict);
+  EXPECT_NE(refused.error().message.find("newer Headworks"), std::string::npos);
+}
+
+TEST(SqliteLevels, FailedMigrationChangesNothing) {
+  const ScratchFolder folder;
+  MustOpen(folder.File("db"));
+  auto connection = Connection::Open(folder.File("db"), {});
+  std::vector<Migration> migrations = UpTo(kNext);
+  migrations.push_back({3, 3, "broken", "CREATE TABLE run (oops)"});
+  EXPECT_FALSE(ApplyMigrations(**connection, migrations));
+  EXPECT_EQ(CheckLevels(**connection, 1)->schema, 1);
+  EXPECT_OK(MustOpen(folder.File("db"))->runs().ReserveRunNos(1));
+}
+
+// ---- Work on the file
+
+TEST(SqliteFile, LogStaysBoundedUnderSteadyWritesAndALongReader) {
+  constexpr std::int64_t kWal = 256 << 10;
+  const ScratchFolder folder;
+  const auto db = MustOpen(folder.File("db"), {.wal_bytes = kWal});
+  Engine engine(*db);
+  ASSERT_TRUE(engine.Own());
+  std::int64_t run = 0;
+  const auto write = [&] {
+    ASSERT_TRUE(engine.Commit(NewRun(PlainHeader(RunNo(++run)), std::string(20'000, 'x'))));
+  };
+  const auto wal = [&] { return static_cast<std::int64_t>(fs::file_size(folder.File("db-wal"))); };
+  const auto settles = [&] {
+    // The checkpoint runs beside the commits, so the log is cut back by one of the next ones.
+    for (int i = 0; i < 2'000 && wal() > 2 * kWal; ++i) write();
+    return wal() <= 2 * kWal;
+  };
+  for (int i = 0; i < 300; ++i) write();
+  EXPECT_TRUE(settles()) << wal();
+  {
+    auto reader = Connection::Open(folder.File("db"), {});
+    auto transaction = Transaction::BeginRead(**reader);
+    ASSERT_TRUE((*reader)->Value<int>("SELECT count(*) FROM run"));
+    for (int i = 0; i < 100; ++i) write();
+    EXPECT_GT(wal(), 2 * kWal);
+  }
+  EXPECT_TRUE(settles()) << wal();
+}
+
+TEST(SqliteFile, ReadersDoNotWaitForAWriterNorDoWritersForReaders) {
+  const ScratchFolder folder;
+  const auto db = MustOpen(folder.File("db"), {.busy_timeout = std::chrono::milliseconds(50)});
+  Engine engine(*db);
+  ASSERT_TRUE(engine.Own());
+  EXPECT_OK(engine.Commit(NewRun(PlainHeader(RunNo(1)))));
+  auto other = Connection::Open(folder.File("db"), {});
+  {
+    auto reading = Transaction::BeginRead(**other);
+    ASSERT_TRUE((*other)->Value<int>("SELECT count(*) FROM run"));
+    EXPECT_OK(engine.Commit(NewRun(PlainHeader(RunNo(2)))));
+  }
+  auto writing = Transaction::BeginWrite(**other);
+  EXPECT_OK(db->query().GetRun(kTenant, "2"));
+  const auto busy = db->runs().ReserveRunNos(1);
+  EXPECT_CODE(busy, Code::kUnavailable);
+  EXPECT_NE(busy.error().message.find("another process"), std::string::npos);
+  EXPECT_OK(writing->Commit());
+  EXPECT_OK(db->runs().ReserveRunNos(1));
+}
+
+TEST(SqliteFile, AppendsOfManyThreadsAreAllStoredOnce) {
+  constexpr int kThreads = 8;
+  constexpr int kEach = 25;
+  const ScratchFolder folder;
+  const auto db = MustOpen(folder.File("db"));
+  Engine engine(*db);
+  ASSERT_TRUE(engine.Own());
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < kEach; ++i) {
+          // Every key is appended by two threads.
+          const std::array row{Message("start", std::to_string(t / 2) + "/" + std::to_string(i))};
+          EXPECT_OK(db->inbox().Append(row));
+          EXPECT_OK(db->query().ListRuns(kTenant, {}));
+        }
+      });
+    }
+    for (int i = 1; i <= kEach; ++i) EXPECT_OK(engine.Commit(NewRun(PlainHeader(RunNo(i)))));
+  }
+  const auto rows = db->runs().ReadInbox(std::array{kShard}, 0, 1'000);
+  ASSERT_TRUE(rows);
+  EXPECT_EQ(rows->size(), std::size_t{kThreads} / 2 * kEach);
+}
+
+/// How SQLite would run a statement.
+std::string PlanOf(Connection& connection, const char* sql) {
+  std::string plan;
+  const std::string explain = std::string("EXPLAIN QUERY PLAN ") + sql;
+  EXPECT_OK(connection.ForEach(explain.c_str(),
+                               [&](Row row) { plan += row.Get<std::string>(3) + "\n"; }));
+  return plan;
+}
+
+TEST(SqliteFile, ListsReadNoMoreThanTheyAnswer) {
+  using model::RunState;
+  const ScratchFolder folder;
+  MustOpen(folder.File("db"));
+  auto connection = Connection::Open(folder.File("db"), {});
+  const auto uses = [&](const char* sql, std::string_view index, bool sorts = false) {
+    const std::string plan = PlanOf(**connection, sql);
+    EXPECT_NE(plan.find(index), std::string::npos) << plan;
+    EXPECT_EQ(plan.find("SCAN"), std::string::npos) << plan;
+    EXPECT_EQ(plan.find("TEMP B-TREE") != std::string::npos, sorts) << plan;
+  };
+  uses(kPendingOfPriority, "run_pending (priority=? AND run_no>?)");
+  uses(kPendingBelow, "run_pending (priority<?)");
+  uses(kRunningDue, "run_running (wake_at<?)", true);
+  uses(ListStatement({}), "PRIMARY KEY (tenant_id=? AND run_no<?)");
+  uses(ListStatement({.workflow = "a"}), "run_workflow (tenant_id=? AND workflow=? AND run_no<?)");
+  uses(ListStatement({.states = {RunState::kRunning}}), "run_unfinished");
+  uses(ListStatement({.states = {RunState::kFailed, RunState::kCancelled}}), "run_unsuccessful");
+  uses(ListStatement({.stuck_only = true}), "run_stuck");
+}
+
+}  // namespace
+}  // namespace headworks::store_sqlite
