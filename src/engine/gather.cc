@@ -132,8 +132,7 @@ void Engine::WakeRun(const Timer& timer) {
     return;
   }
   // Due by the monotonic clock: where the wall stands by now does not count.
-  const auto loaded =
-      Load(timer.tenant, timer.ref.run, std::max(timer.when, clock_.Now()));
+  const auto loaded = Load(timer.tenant, timer.ref.run, std::max(timer.when, clock_.Now()));
   if (loaded) return Continue(**loaded, model::ContinueRun{});
   if (loaded.error().code != Code::kUnavailable) return;
   Timer again = timer;

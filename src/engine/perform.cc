@@ -104,10 +104,9 @@ void Engine::Offer(const executor::Attempt& attempt) {
     soft_failures_.erase(ref);
     return;
   }
-  if (task.cancel_sent) {  // an executor may have it nevertheless: ask
-    to_inspect_.push_back(attempt);
+  if (const auto soft = soft_failures_.find(ref); soft != soft_failures_.end() && soft->second < 0)
     return;
-  }
+  if (task.cancel_sent) return Doubt(attempt);  // an executor may have it nevertheless
   const std::size_t lane = dispatcher_.LaneOf(attempt.task());
   const executor::OfferResult result = dispatcher_.Dispatch(attempt);
   switch (result.disposition) {
@@ -140,7 +139,7 @@ void Engine::Offer(const executor::Attempt& attempt) {
     }
     case model::Disposition::kRejected:
     case model::Disposition::kRefused:
-      soft_failures_.erase(ref);
+      soft_failures_[ref] = kAnsweredNo;
       backlog_.push_back(
           EventOf(*slot->second,
                   model::OfferAnswered{ref.task, ref.epoch, result.disposition, result.cause}));
@@ -162,9 +161,9 @@ void Engine::OfferAgain(std::size_t lane) {
 }
 
 void Engine::HandBack() {
-  for (const auto& [ref, failures] : std::exchange(soft_failures_, {}))
-    if (const auto slot = slots_.find(ref.run); slot != slots_.end())
-      to_inspect_.push_back(MakeAttempt(*slot->second, ref.task, ref.epoch));
+  for (const auto& [ref, failures] : soft_failures_)
+    if (const auto slot = slots_.find(ref.run); failures >= 0 && slot != slots_.end())
+      Doubt(MakeAttempt(*slot->second, ref.task, ref.epoch));
   for (Lane& lane : lanes_) lane.deferred.clear();
 }
 
@@ -172,8 +171,12 @@ void Engine::CancelAttempt(Slot& slot, TaskNo task, Epoch epoch) {
   const executor::Attempt attempt = MakeAttempt(slot, task, epoch);
   dispatcher_.Cancel(attempt);
   // No executor said that it has it; but the answer of one that does may have been lost.
-  if (soft_failures_.erase({slot.run.header.run_no, task, epoch}) > 0)
-    to_inspect_.push_back(attempt);
+  if (soft_failures_.contains({slot.run.header.run_no, task, epoch})) Doubt(attempt);
+}
+
+void Engine::Doubt(const executor::Attempt& attempt) {
+  soft_failures_[{attempt.key.run, attempt.key.task, attempt.key.epoch}] = kInDoubt;
+  to_inspect_.push_back(attempt);
 }
 
 void Engine::EndUnstarted(const LiveRef& ref, model::Verdict verdict) {
@@ -200,12 +203,22 @@ void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspect
   const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
   const auto slot = slots_.find(ref.run);
   if (slot == slots_.end()) return;
+  const model::TaskRun& task = slot->second->run.tasks[ref.task.value];
+  if (task.epoch != ref.epoch || !(model::IsLive(task.state) || task.zombie)) {  // over by now
+    soft_failures_.erase(ref);
+    return;
+  }
   if (!std::holds_alternative<executor::Absent>(answer) &&
       !std::holds_alternative<executor::Unknown>(answer))
     soft_failures_.erase(ref);
   if (std::holds_alternative<executor::Absent>(answer)) {
-    const bool cancelled = slot->second->run.tasks[ref.task.value].cancel_sent;
-    if (start_tasks_ && !cancelled) return Offer(attempt);  // the same epoch again (I4)
+    const bool cancelled = task.cancel_sent;
+    if (start_tasks_ && !cancelled) {
+      if (const auto soft = soft_failures_.find(ref);
+          soft != soft_failures_.end() && soft->second == kInDoubt)
+        soft_failures_.erase(soft);
+      return Offer(attempt);  // the same epoch again (I4)
+    }
     EndUnstarted(ref, cancelled ? model::Verdict::kCancelled : model::Verdict::kInterrupted);
   } else if (auto* ended = std::get_if<executor::Ended>(&answer)) {
     backlog_.push_back(EventOf(
@@ -218,6 +231,7 @@ void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspect
                      {"task", attempt.task().id},
                      {"epoch", std::to_string(ref.epoch.value)},
                      {"why", unknown->why}});
+    soft_failures_[ref] = kInDoubt;
     timers_.push(Timer{.due = clock_.Monotonic() + kInspectAgain,
                        .kind = Timer::Kind::kInspect,
                        .when = clock_.Now() + kInspectAgain,

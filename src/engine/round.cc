@@ -42,6 +42,8 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
   std::vector<Work> works;
   const auto apply = [&](Work work) {
     const bool done = Apply(work);
+    // Credit is granted anew; the run need only be there.
+    if (!done && IsQueueTask(work)) work.what = model::Event(model::ContinueRun{});
     (done ? works : later_).push_back(std::move(work));
     if (!done) later_at_ = clock_.Monotonic() + kFirstRetry;
     return !faulted_;
@@ -56,12 +58,15 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
         apply(std::move(next));
       }
   }
-  for (Work& work : again) {
-    if (faulted_)
-      works.push_back(std::move(work));
-    else
-      apply(std::move(work));
-  }
+  // As in any round, credit comes last: nothing is queued after a cancel.
+  for (const bool credit : {false, true})
+    for (Work& work : again) {
+      if (IsQueueTask(work) != credit) continue;
+      if (faulted_)
+        works.push_back(std::move(work));
+      else
+        apply(std::move(work));
+    }
   if (grant && start_tasks_ && !faulted_) GrantCredit(works);
   if (faulted_) return SetAside(std::move(works));
   store::Round round = BuildRound(works);
@@ -114,6 +119,11 @@ bool Engine::TryCommit() {
   Rollback();
   Split(std::move(failed.works), error);
   return true;
+}
+
+bool Engine::IsQueueTask(const Work& work) {
+  const auto* event = std::get_if<model::Event>(&work.what);
+  return event != nullptr && std::holds_alternative<model::QueueTask>(*event);
 }
 
 void Engine::SetAside(std::vector<Work> works) {
@@ -211,13 +221,14 @@ bool Engine::Apply(Work& work) {
 }
 
 void Engine::KeepForUnstick(std::vector<Work>& kept, const Work& work, const model::Event& event) {
-  // All else is derived when the run is loaded again, and a verdict may be said many times.
+  if (const auto* answered = std::get_if<model::OfferAnswered>(&event))
+    soft_failures_[{work.run, answered->task, answered->epoch}] = 0;  // it is offered once more
+  // All else is derived when the run is loaded again; a verdict may be said many times.
   const auto* ended = std::get_if<model::AttemptEnded>(&event);
   if (ended == nullptr) return;
-  for (const Work& other : kept) {
-    const auto& known = std::get<model::AttemptEnded>(std::get<model::Event>(other.what));
-    if (known.task == ended->task && known.epoch == ended->epoch) return;
-  }
+  for (const Work& other : kept)
+    if (std::get<model::AttemptEnded>(std::get<model::Event>(other.what)).epoch == ended->epoch)
+      return;
   kept.push_back({.tenant = work.tenant, .run = work.run, .what = event});
 }
 
@@ -464,7 +475,10 @@ void Engine::GrantCredit(std::vector<Work>& works) {
       const auto found = slots_.find(next.run);
       if (found == slots_.end()) continue;
       Slot& slot = *found->second;
-      if (slot.run.tasks[next.task.value].state != model::TaskState::kReady) continue;
+      if (slot.run.tasks[next.task.value].state != model::TaskState::kReady) {
+        ReleaseHeld(slot);  // its place is another's
+        continue;
+      }
       if (AtMaxParallel(slot)) {
         slot.held.push(next);
         continue;

@@ -53,9 +53,9 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
   const RunNo run = image.header.run_no;
   auto workflow = LoadWorkflow(image.header.tenant, image.header.version);
   model::Changes effects;
-  Result<model::Run> built = workflow ? model::Rebuild(std::move(image.header), *workflow,
-                                                       image.tasks, now, effects)
-                                      : Result<model::Run>(Error(workflow.error()));
+  Result<model::Run> built =
+      workflow ? model::Rebuild(std::move(image.header), *workflow, image.tasks, now, effects)
+               : Result<model::Run>(Error(workflow.error()));
   if (!built) {
     if (built.error().code != Code::kUnavailable) {
       logger_.Error("run cannot be loaded; it is left alone",
@@ -80,9 +80,13 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
     ++lanes_[dispatcher_.LaneOf(slot.run.workflow->task(offer.task))].live;
     // What this incarnation handed out is still where it was.
     const auto holder = holders.find(offer.task);
-    if (holder == holders.end() || *holder->second != options_.owner)
+    const LiveRef ref{run, offer.task, offer.epoch};
+    const auto soft = soft_failures_.find(ref);
+    const bool known = soft != soft_failures_.end() && soft->second != kInDoubt;
+    if (holder == holders.end() || *holder->second != options_.owner ||
+        (soft != soft_failures_.end() && !known))
       to_inspect_.push_back(MakeAttempt(slot, offer.task, offer.epoch));
-    else if (const LiveRef ref{run, offer.task, offer.epoch}; soft_failures_.contains(ref))
+    else if (known)
       lanes_[dispatcher_.LaneOf(slot.run.workflow->task(offer.task))].deferred.push_back(ref);
   }
   for (const auto& cancel : effects.cancels) CancelAttempt(slot, cancel.task, cancel.epoch);

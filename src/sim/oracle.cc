@@ -95,17 +95,18 @@ bool Oracle::IsLiveEpoch(const model::AttemptKey& key) const {
   return task.row.epoch == key.epoch && model::IsLive(task.row.state);
 }
 
-void Oracle::CheckOffer(const executor::Attempt& attempt, const Incarnation& by, int owner) {
-  // One that lost its lease may offer what it had queued; the start gate tells it to stop.
-  if (by.number != owner || IsLiveEpoch(attempt.key)) return;
+bool Oracle::CheckOffer(const executor::Attempt& attempt, const Incarnation& by, int owner) {
+  if (by.number != owner) return false;
+  if (IsLiveEpoch(attempt.key)) return true;
   Fail(attempt.key.run, fmt::format("I1 offered without a committed row: {} epoch {}",
                                     attempt.task().id, attempt.key.epoch.value));
+  return false;
 }
 
 void Oracle::Committed(const store::Round& round, const Incarnation& by, int owner) {
   if (by.number != owner)
-    journal_.Violated(fmt::format("I3 engine {} committed, but {} owns the shards", by.number,
-                                  owner));
+    journal_.Violated(
+        fmt::format("I3 engine {} committed, but {} owns the shards", by.number, owner));
   std::size_t rows = 0;
   for (const auto& write : round.runs) {
     CheckRun(write);
@@ -232,9 +233,8 @@ void Oracle::CheckVerdictIsTrue(const RunPicture& run, const model::AttemptRecor
 void Oracle::CheckTask(RunPicture& run, const store::RunWrite& write,
                        const model::StoredTask& row) {
   TaskPicture& task = run.tasks[row.task.value];
-  const bool marked = std::ranges::any_of(write.events, [](const auto& e) {
-    return e.kind == "mark";
-  });
+  const bool marked =
+      std::ranges::any_of(write.events, [](const auto& e) { return e.kind == "mark"; });
   const bool reset = row.generation != task.row.generation ||
                      (model::IsTerminal(task.row.state) && !model::IsTerminal(row.state));
   if (reset && task.has_row) task.tries = task.losses = task.dispatch_failures = task.snoozes = 0;
@@ -309,8 +309,8 @@ void Oracle::CheckMaxParallel(const RunPicture& run) {
   const auto live = std::ranges::count_if(run.tasks, [](const TaskPicture& task) {
     return model::IsLive(task.row.state) || task.row.zombie;
   });
-  const auto zombies = std::ranges::count_if(
-      run.tasks, [](const TaskPicture& task) { return task.row.zombie; });
+  const auto zombies =
+      std::ranges::count_if(run.tasks, [](const TaskPicture& task) { return task.row.zombie; });
   if (live > limit && live > zombies)
     Fail(run.header.run_no, fmt::format("{} attempts live, max_parallel {}", live, limit));
 }
@@ -322,8 +322,9 @@ void Oracle::CheckOutcome(const RunPicture& run) {
     const TaskState state = task.row.state;
     // A pending run that is cancelled gets no rows at all.
     if (!model::IsTerminal(state) && IsSet(header.started_at))
-      return Fail(header.run_no, fmt::format("the run ended, but {} is {}", Name(run, task.row.task),
-                                             model::TaskStateName(state)));
+      return Fail(header.run_no,
+                  fmt::format("the run ended, but {} is {}", Name(run, task.row.task),
+                              model::TaskStateName(state)));
     failed |= (state == TaskState::kFailed || state == TaskState::kCancelled) &&
               !run.workflow->task(task.row.task).allow_failure;
   }
@@ -332,9 +333,9 @@ void Oracle::CheckOutcome(const RunPicture& run) {
   if (IsSet(header.cancel_requested_at))
     expected = header.reason == Reason::kCancelRequested ? RunState::kCancelled : RunState::kFailed;
   if (header.state != expected)
-    Fail(header.run_no, fmt::format("the run is called {}, its tasks say {}",
-                                    model::RunStateName(header.state),
-                                    model::RunStateName(expected)));
+    Fail(header.run_no,
+         fmt::format("the run is called {}, its tasks say {}", model::RunStateName(header.state),
+                     model::RunStateName(expected)));
   if (!IsSet(header.cancel_requested_at)) CheckTriggerRules(run);
 }
 

@@ -137,12 +137,12 @@ World::World(const ScheduleOptions& options)
       [this](const std::string& version) { return versions_.at(version); });
   const Site::Hooks hooks{
       .offered = [this](const executor::Attempt& attempt,
-                        const Incarnation& by) { oracle_->CheckOffer(attempt, by, owner_); },
+                        const Incarnation& by) { return oracle_->CheckOffer(attempt, by, owner_); },
       .gate = [this](const model::AttemptKey& key) { return oracle_->IsLiveEpoch(key); }};
   for (const char* name : {"functions", "commands"}) {
     const auto kind = dice_.Chance(500) ? Site::Kind::kLocal : Site::Kind::kRemote;
-    sites_.push_back(std::make_unique<Site>(name, kind, 1 + dice_.Below(6), dice_, clock_, journal_,
-                                            hooks));
+    sites_.push_back(
+        std::make_unique<Site>(name, kind, 1 + dice_.Below(6), dice_, clock_, journal_, hooks));
     sites_.back()->SetFaults(RandomSiteFaults(kind));
   }
   weather_.faults = RandomStoreFaults();
@@ -216,9 +216,8 @@ bool World::OpenEngine() {
   }
   auto options = engine_options_;
   options.owner = fmt::format("engine-{}", number);
-  process->engine =
-      std::make_unique<engine::Engine>(options, *process->database, *process->dispatcher, clock_,
-                                       engine_random_, logger_, nullptr);
+  process->engine = std::make_unique<engine::Engine>(
+      options, *process->database, *process->dispatcher, clock_, engine_random_, logger_, nullptr);
   const auto opened = process->engine->Open();
   if (!opened) {
     if (opened.error().code != Code::kConflict)
@@ -402,8 +401,8 @@ control::Command World::RandomCommand(RunNo run) {
     command.rerun = static_cast<model::ResetCursor::Kind>(1 + dice_.Below(3));
     if (command.rerun == model::ResetCursor::Kind::kFrom) command.task = task();
   } else if (command.kind == CommandKind::kMark) {
-    constexpr model::TaskState kMarks[] = {
-        model::TaskState::kSucceeded, model::TaskState::kFailed, model::TaskState::kSkipped};
+    constexpr model::TaskState kMarks[] = {model::TaskState::kSucceeded, model::TaskState::kFailed,
+                                           model::TaskState::kSkipped};
     command.mark = kMarks[dice_.Below(std::size(kMarks))];
     command.task = task();
   }
@@ -566,14 +565,14 @@ void World::Finale() {
 
 void World::Describe(const store::RunImage& image) {
   const model::RunHeader& header = image.header;
-  Note(fmt::format("run {} is {}, reason {}, next epoch {}, paused {}, cancelled {}, finally {}, "
-                   "reset {}, wakes {}, stuck '{}'",
-                   header.run_no.value, model::RunStateName(header.state),
-                   model::ReasonName(header.reason), header.next_epoch.value,
-                   header.paused_at != Instant{}, header.cancel_requested_at != Instant{},
-                   header.finally_started_at != Instant{}, static_cast<int>(header.reset.kind),
-                   header.wake_at == kNever ? "never" : FormatInstant(header.wake_at),
-                   header.stuck_reason));
+  Note(fmt::format(
+      "run {} is {}, reason {}, next epoch {}, paused {}, cancelled {}, finally {}, "
+      "reset {}, wakes {}, stuck '{}'",
+      header.run_no.value, model::RunStateName(header.state), model::ReasonName(header.reason),
+      header.next_epoch.value, header.paused_at != Instant{},
+      header.cancel_requested_at != Instant{}, header.finally_started_at != Instant{},
+      static_cast<int>(header.reset.kind),
+      header.wake_at == kNever ? "never" : FormatInstant(header.wake_at), header.stuck_reason));
   for (const auto& row : image.tasks)
     Note(fmt::format("  task {}: {} {} epoch {} not before {}", row.task.value,
                      model::TaskStateName(row.state), model::ReasonName(row.reason),

@@ -91,13 +91,13 @@ std::string Site::Describe(const Truth& truth) const {
 }
 
 std::uint32_t Site::Used() const {
-  return static_cast<std::uint32_t>(std::ranges::count_if(active_, [this](const Id& id) {
-    return truths_.at(id).stage != Stage::kEnded;
-  }));
+  return static_cast<std::uint32_t>(std::ranges::count_if(
+      active_, [this](const Id& id) { return truths_.at(id).stage != Stage::kEnded; }));
 }
 
 executor::OfferResult Site::Offer(Port& port, const executor::Attempt& attempt) {
-  hooks_.offered(attempt, port.incarnation());
+  if (!hooks_.offered(attempt, port.incarnation()))
+    return {model::Disposition::kTransient, "the term is over"};
   if (dice_.Chance(faults_.crash_in_offer)) {
     journal_.Note("crash within an offer");
     port.incarnation().crashed = true;
@@ -262,8 +262,8 @@ void Site::End(Truth& truth) {
   truth.stage = Stage::kEnded;
   truth.outcome->ended_at = clock_.Now();
   if (journal_.keeps())
-    journal_.Note(fmt::format("ended {} {}", Describe(truth),
-                              model::VerdictName(truth.outcome->verdict)));
+    journal_.Note(
+        fmt::format("ended {} {}", Describe(truth), model::VerdictName(truth.outcome->verdict)));
   for (const auto& [number, port] : ports_)
     if (auto* sink = port->sink()) sink->CapacityChanged();
   if (kind_ != Kind::kLocal) return;
@@ -295,8 +295,8 @@ bool Site::RepeatOldNews() {
   executor::AttemptSink* sink = port->second->sink();
   if (sink == nullptr) return false;
   if (journal_.keeps())
-    journal_.Note(fmt::format("{}: old news of run {} epoch {}", name_, key.run.value,
-                              key.epoch.value));
+    journal_.Note(
+        fmt::format("{}: old news of run {} epoch {}", name_, key.run.value, key.epoch.value));
   if (dice_.Chance(300))
     sink->Started(key);
   else

@@ -174,6 +174,10 @@ class Engine final : public executor::AttemptSink {
     Epoch epoch;
     auto operator<=>(const LiveRef&) const = default;
   };
+  /// The platform said no for good; the event that ends the epoch is under way.
+  static constexpr int kAnsweredNo = -1;
+  /// An executor may have it or not: it is asked until it knows.
+  static constexpr int kInDoubt = -2;
   struct Lane {
     std::priority_queue<ReadyTask> ready;
     std::deque<LiveRef> deferred;  // accepted by nobody yet, same epoch
@@ -234,7 +238,7 @@ class Engine final : public executor::AttemptSink {
   /// False: the store did not answer a question, so it is to be done later.
   bool Apply(Work& work);
   bool ApplyEvent(Work& work, const model::Event& event);
-  static void KeepForUnstick(std::vector<Work>& kept, const Work& work, const model::Event& event);
+  void KeepForUnstick(std::vector<Work>& kept, const Work& work, const model::Event& event);
   bool ApplyStart(Work& work, StartWork& start);
   bool ApplyCommand(Work& work, CommandWork& command);
   void ApplyToSlot(Slot& slot, CommandWork& command);
@@ -247,6 +251,7 @@ class Engine final : public executor::AttemptSink {
   store::Round BuildRound(const std::vector<Work>& works);
   void Rollback();
   void Park(const TenantId& tenant, RunNo run, const std::string& why, std::vector<Work> works);
+  static bool IsQueueTask(const Work& work);
   void SetAside(std::vector<Work> works);
   void Answer(std::vector<Work>& works);
   void Lose(const Error& error);
@@ -265,6 +270,7 @@ class Engine final : public executor::AttemptSink {
   /// The owner ends an epoch that no executor has (I5).
   void EndUnstarted(const LiveRef& ref, model::Verdict verdict);
   void CancelAttempt(Slot& slot, TaskNo task, Epoch epoch);
+  void Doubt(const executor::Attempt& attempt);
   executor::Attempt MakeAttempt(const Slot& slot, TaskNo task, Epoch epoch) const;
   void Notify(const Slot& slot);
   void EvictVisited();
@@ -325,7 +331,8 @@ class Engine final : public executor::AttemptSink {
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   std::deque<StartedNote> started_;
   std::deque<executor::Attempt> to_inspect_;
-  std::map<LiveRef, int> soft_failures_;  // attempts that no executor has taken: answers so far
+  /// Attempts that no executor is known to have: soft answers so far, kAnsweredNo or kInDoubt.
+  std::map<LiveRef, int> soft_failures_;
   std::unordered_map<RunNo, std::vector<Work>> stuck_works_;
   std::unordered_set<RunNo> unloadable_;
   std::deque<Stuck> to_mark_;  // parked in memory, not yet in the store

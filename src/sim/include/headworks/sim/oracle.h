@@ -31,8 +31,8 @@ class Oracle {
 
   /// The attempt's row is stored as live under that epoch.
   bool IsLiveEpoch(const model::AttemptKey& key) const;
-  /// I1: an offer needs a committed row.
-  void CheckOffer(const executor::Attempt& attempt, const Incarnation& by, int owner);
+  /// I1: an offer needs a committed row.  False: whoever offers is no longer the owner.
+  bool CheckOffer(const executor::Attempt& attempt, const Incarnation& by, int owner);
   /// Everything that must hold of a run that ended, computed anew and naively.
   void CheckEnded(const store::RunImage& image);
 

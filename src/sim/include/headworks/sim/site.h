@@ -67,8 +67,8 @@ class Site {
     std::optional<model::Outcome> outcome;
   };
   struct Hooks {
-    /// May this attempt be offered by that incarnation now (I1)?
-    std::function<void(const executor::Attempt&, const Incarnation&)> offered;
+    /// Looks at an offer (I1); false: it comes from an owner that was, so it is not taken (I3).
+    std::function<bool(const executor::Attempt&, const Incarnation&)> offered;
     /// The start gate: is this epoch the stored, live one?
     std::function<bool(const model::AttemptKey&)> gate;
   };
