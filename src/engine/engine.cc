@@ -16,9 +16,7 @@ Engine::Engine(EngineOptions options, store::Database& database, dispatcher::Dis
       random_(random),
       logger_(logger),
       observer_(observer),
-      start_tasks_(options_.start_tasks),
-      next_run_no_(options_.first_run),
-      run_no_end_(options_.first_run.value + (options_.first_run.value > 0 ? 1 : 0)) {}
+      start_tasks_(options_.start_tasks) {}
 
 Engine::~Engine() = default;
 
@@ -33,6 +31,11 @@ Status Engine::Open() {
   next_inbox_ = mono;
   open_ = true;
   return {};
+}
+
+Result<RunNo> Engine::FirstRun() {
+  HEADWORKS_TRY(ReserveRunNos());
+  return next_run_no_;
 }
 
 Duration Engine::Tick() {

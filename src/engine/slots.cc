@@ -164,12 +164,16 @@ void Engine::EvictVisited() {
   visited_.clear();
 }
 
+Status Engine::ReserveRunNos() {
+  if (next_run_no_ != run_no_end_) return {};
+  HEADWORKS_ASSIGN(next_run_no_, database_.runs().ReserveRunNos(run_no_block_));
+  run_no_end_ = RunNo(next_run_no_.value + run_no_block_);
+  run_no_block_ = std::min(run_no_block_ * 2, kMaxRunNoBlock);
+  return {};
+}
+
 Result<RunNo> Engine::NextRunNo() {
-  if (next_run_no_ == run_no_end_) {
-    HEADWORKS_ASSIGN(next_run_no_, database_.runs().ReserveRunNos(run_no_block_));
-    run_no_end_ = RunNo(next_run_no_.value + run_no_block_);
-    run_no_block_ = std::min(run_no_block_ * 2, kMaxRunNoBlock);
-  }
+  HEADWORKS_TRY(ReserveRunNos());
   const RunNo run = next_run_no_;
   ++next_run_no_.value;
   return run;

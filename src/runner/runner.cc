@@ -133,7 +133,6 @@ struct Runner::Parts {
   std::unique_ptr<log_store::LogStore> logs;
   std::unique_ptr<StoreResolver> resolver;
   std::unique_ptr<Watcher> watcher;
-  RunNo first_run;  // runs with a smaller number are of earlier incarnations
   std::unique_ptr<executor::StartLedger> ledger;
   std::unique_ptr<LogLines> lines;
   std::unique_ptr<executor::Executor> inline_executor;
@@ -213,6 +212,7 @@ Status Runner::Parts::OpenExecutors() {
       .max_concurrent = options.max_concurrent_tasks,
       .max_log_bytes = options.max_log_bytes};
   if (!path.empty()) {
+    HEADWORKS_ASSIGN(const RunNo first_run, engine->FirstRun());
     HEADWORKS_ASSIGN(
         ledger, executor::StartLedger::Open(path + "-started", BootId(),
                                             executor_inline::LedgerCapacity(inline_options) +
@@ -241,8 +241,6 @@ Status Runner::Parts::TakeOwnership() {
   engine::EngineOptions engine_options;
   engine_options.owner =
       fmt::format("{}:{}:{}", HostName(), getpid(), NewUuidV7(clock.Now(), random));
-  HEADWORKS_ASSIGN(first_run, database->runs().ReserveRunNos(1));
-  engine_options.first_run = first_run;
   engine_options.lease_ttl = options.lease_ttl;
   engine_options.inbox_poll = options.inbox_poll;
   engine_options.recover = options.enable_recovery;

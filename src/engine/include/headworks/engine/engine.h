@@ -33,8 +33,6 @@ namespace headworks::engine {
 struct EngineOptions {
   /// Name of this incarnation; holder of the attempts that it hands out.  Unique per start.
   std::string owner;
-  /// A run number that the caller has reserved, to be used first; 0 = none.
-  RunNo first_run;
   Duration lease_ttl = std::chrono::seconds(10);
   Duration inbox_poll = std::chrono::milliseconds(20);
   /// "Started" is written with the next round, or after this long: a task that ends sooner costs
@@ -106,6 +104,9 @@ class Engine final : public executor::AttemptSink {
   /// Takes the shards.  kConflict names the owner if there is one.  The dispatcher need not be
   /// started before the first Tick: whoever has the shards may touch what executors left behind.
   Status Open();
+  /// After Open, before the first Tick: the number of the first run that this incarnation makes.
+  /// Runs with a smaller one are of earlier incarnations.
+  Result<RunNo> FirstRun();
   /// One round (possibly empty).  Returns when to call again at the latest, by the monotonic
   /// clock; the mailbox may ask for it sooner (`WaitForMail`).
   Duration Tick();
@@ -288,6 +289,7 @@ class Engine final : public executor::AttemptSink {
   void PushReady(Slot& slot, TaskNo task);
   void ReleaseHeld(Slot& slot);
   void PushTimer(const Slot& slot, const model::Changes::Timer& timer, Instant now);
+  Status ReserveRunNos();
   Result<RunNo> NextRunNo();
   std::string Holder() const { return options_.owner; }
 
