@@ -106,7 +106,7 @@ def module_of(name):
 
 def is_test(name):
     """Tests, and the suites that several adapters' tests share."""
-    return "/tests/" in name or "/conformance/" in name
+    return any(f"/{part}/" in name for part in ("tests", "testing", "conformance"))
 
 
 def allowed_here(lines, index, rule):

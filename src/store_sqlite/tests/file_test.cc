@@ -3,10 +3,8 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include "run_query.h"
 #include "run_store.h"
@@ -111,23 +109,6 @@ TEST(SqliteFile, ReadOnlyFileAndFolderAreRefusedWithAdvice) {
   AsNobody([&] { EXPECT_CODE(Open(folder.File("db"), {}), Code::kPermissionDenied); });
 }
 
-TEST(SqliteFile, ManyProcessesMayCreateTheSameFileAtOnce) {
-  const ScratchFolder folder;
-  std::atomic<int> opened{0};
-  {
-    std::vector<std::jthread> threads;
-    for (int i = 0; i < 8; ++i) {
-      threads.emplace_back([&] {
-        auto db = Open(folder.File("db"), {});
-        EXPECT_TRUE(db) << db.error().message;
-        if (db && (*db)->runs().ReserveRunNos(1)) ++opened;
-      });
-    }
-  }
-  EXPECT_EQ(opened, 8);
-  EXPECT_EQ(MustOpen(folder.File("db"))->runs().ReserveRunNos(1)->value, 9);
-}
-
 // ---- Levels
 
 constexpr Migration kNext{2, 1, "colours", "ALTER TABLE run ADD COLUMN colour TEXT"};
@@ -193,34 +174,6 @@ TEST(SqliteLevels, FailedMigrationChangesNothing) {
 
 // ---- Work on the file
 
-TEST(SqliteFile, LogStaysBoundedUnderSteadyWritesAndALongReader) {
-  constexpr std::int64_t kWal = 256 << 10;
-  const ScratchFolder folder;
-  const auto db = MustOpen(folder.File("db"), {.wal_bytes = kWal});
-  Engine engine(*db);
-  ASSERT_TRUE(engine.Own());
-  std::int64_t run = 0;
-  const auto write = [&] {
-    ASSERT_TRUE(engine.Commit(NewRun(PlainHeader(RunNo(++run)), std::string(20'000, 'x'))));
-  };
-  const auto wal = [&] { return static_cast<std::int64_t>(fs::file_size(folder.File("db-wal"))); };
-  const auto settles = [&] {
-    // The checkpoint runs beside the commits, so the log is cut back by one of the next ones.
-    for (int i = 0; i < 2'000 && wal() > 2 * kWal; ++i) write();
-    return wal() <= 2 * kWal;
-  };
-  for (int i = 0; i < 300; ++i) write();
-  EXPECT_TRUE(settles()) << wal();
-  {
-    auto reader = Connection::Open(folder.File("db"), {});
-    auto transaction = Transaction::BeginRead(**reader);
-    ASSERT_TRUE((*reader)->Value<int>("SELECT count(*) FROM run"));
-    for (int i = 0; i < 100; ++i) write();
-    EXPECT_GT(wal(), 2 * kWal);
-  }
-  EXPECT_TRUE(settles()) << wal();
-}
-
 TEST(SqliteFile, ReadersDoNotWaitForAWriterNorDoWritersForReaders) {
   const ScratchFolder folder;
   const auto db = MustOpen(folder.File("db"), {.busy_timeout = std::chrono::milliseconds(50)});
@@ -240,32 +193,6 @@ TEST(SqliteFile, ReadersDoNotWaitForAWriterNorDoWritersForReaders) {
   EXPECT_NE(busy.error().message.find("another process"), std::string::npos);
   EXPECT_OK(writing->Commit());
   EXPECT_OK(db->runs().ReserveRunNos(1));
-}
-
-TEST(SqliteFile, AppendsOfManyThreadsAreAllStoredOnce) {
-  constexpr int kThreads = 8;
-  constexpr int kEach = 25;
-  const ScratchFolder folder;
-  const auto db = MustOpen(folder.File("db"));
-  Engine engine(*db);
-  ASSERT_TRUE(engine.Own());
-  {
-    std::vector<std::jthread> threads;
-    for (int t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&, t] {
-        for (int i = 0; i < kEach; ++i) {
-          // Every key is appended by two threads.
-          const std::array row{Message("start", std::to_string(t / 2) + "/" + std::to_string(i))};
-          EXPECT_OK(db->inbox().Append(row));
-          EXPECT_OK(db->query().ListRuns(kTenant, {}));
-        }
-      });
-    }
-    for (int i = 1; i <= kEach; ++i) EXPECT_OK(engine.Commit(NewRun(PlainHeader(RunNo(i)))));
-  }
-  const auto rows = db->runs().ReadInbox(std::array{kShard}, 0, 1'000);
-  ASSERT_TRUE(rows);
-  EXPECT_EQ(rows->size(), std::size_t{kThreads} / 2 * kEach);
 }
 
 /// How SQLite would run a statement.
