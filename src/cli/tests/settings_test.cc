@@ -74,8 +74,8 @@ TEST_F(SettingsTest, FaultyFileIsRefusedWithItsPlace) {
   ExpectRefused(":1: 'tenant' takes one value");
   file_ = WriteFile("- a\n");
   ExpectRefused("a configuration is a list of");
-  file_ = WriteFile("tenant: a\nstore: 'x\n");
-  ExpectRefused(file_ + ":");
+  file_ = WriteFile("tenant: a: b\n");
+  ExpectRefused(file_ + ":1:");
   file_ = testing::TempDir() + "/no_such_file.yaml";
   ExpectRefused("cannot read the configuration");
 }
