@@ -57,7 +57,7 @@ Duration Engine::Tick() {
     Gather();
     RunRound({}, true);
     // Not while a round may yet be rolled back: what follows acts on what is committed.
-    if (!pending_ && !lost_) {
+    if (!pending_ && !lost_ && isolated_.empty()) {
       InspectRecovered();
       for (std::size_t lane = 0; lane < lanes_.size(); ++lane) OfferAgain(lane);
     }
@@ -152,7 +152,7 @@ void Engine::Publish() {
   for (const Lane& lane : lanes_) stats_.live_attempts += lane.live;
   stats_.runs_stuck = stuck_works_.size() + unloadable_.size();
   stats_.lost = lost_;
-  if (!pending_) stats_.trouble.clear();
+  if (!pending_ && !lost_) stats_.trouble.clear();
   const std::scoped_lock lock(mutex_);
   published_ = stats_;
 }

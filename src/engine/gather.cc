@@ -118,8 +118,10 @@ void Engine::GatherTimers() {
           Offer(MakeAttempt(*slot->second, ref.task, ref.epoch));
         break;
       case Timer::Kind::kInspect:
-        if (slot != slots_.end())
-          to_inspect_.push_back(MakeAttempt(*slot->second, ref.task, ref.epoch));
+        if (const auto soft = soft_failures_.find(ref); slot != slots_.end() &&
+                                                        soft != soft_failures_.end() &&
+                                                        soft->second == kInDoubt)
+          Doubt(MakeAttempt(*slot->second, ref.task, ref.epoch));
         break;
     }
   }

@@ -171,7 +171,8 @@ void Engine::CancelAttempt(Slot& slot, TaskNo task, Epoch epoch) {
   const executor::Attempt attempt = MakeAttempt(slot, task, epoch);
   dispatcher_.Cancel(attempt);
   // No executor said that it has it; but the answer of one that does may have been lost.
-  if (soft_failures_.contains({slot.run.header.run_no, task, epoch})) Doubt(attempt);
+  const auto soft = soft_failures_.find({slot.run.header.run_no, task, epoch});
+  if (soft != soft_failures_.end() && soft->second != kInDoubt) Doubt(attempt);
 }
 
 void Engine::Doubt(const executor::Attempt& attempt) {
@@ -231,7 +232,6 @@ void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspect
                      {"task", attempt.task().id},
                      {"epoch", std::to_string(ref.epoch.value)},
                      {"why", unknown->why}});
-    soft_failures_[ref] = kInDoubt;
     timers_.push(Timer{.due = clock_.Monotonic() + kInspectAgain,
                        .kind = Timer::Kind::kInspect,
                        .when = clock_.Now() + kInspectAgain,

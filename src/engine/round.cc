@@ -99,7 +99,7 @@ bool Engine::TryCommit() {
     return true;
   }
   const Error& error = committed.error();
-  if (error.code == Code::kLeaseLost) {
+  if (error.code == Code::kLeaseLost || error.code == Code::kCorrupt) {
     Lose(error);
     return false;
   }
@@ -138,7 +138,8 @@ void Engine::SetAside(std::vector<Work> works) {
 
 void Engine::Lose(const Error& error) {
   lost_ = true;
-  logger_.Error("this engine no longer owns its runs; it stops", {{"error", error.message}});
+  stats_.trouble = error.message;
+  logger_.Error("this engine may not write any more; it stops", {{"error", error.message}});
 }
 
 void Engine::Split(std::vector<Work> works, const Error& error) {

@@ -82,11 +82,10 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
     const auto holder = holders.find(offer.task);
     const LiveRef ref{run, offer.task, offer.epoch};
     const auto soft = soft_failures_.find(ref);
-    const bool known = soft != soft_failures_.end() && soft->second != kInDoubt;
-    if (holder == holders.end() || *holder->second != options_.owner ||
-        (soft != soft_failures_.end() && !known))
-      to_inspect_.push_back(MakeAttempt(slot, offer.task, offer.epoch));
-    else if (known)
+    const bool mine = holder != holders.end() && *holder->second == options_.owner;
+    if (!mine || (soft != soft_failures_.end() && soft->second == kInDoubt))
+      Doubt(MakeAttempt(slot, offer.task, offer.epoch));
+    else if (soft != soft_failures_.end())
       lanes_[dispatcher_.LaneOf(slot.run.workflow->task(offer.task))].deferred.push_back(ref);
   }
   for (const auto& cancel : effects.cancels) CancelAttempt(slot, cancel.task, cancel.epoch);

@@ -80,7 +80,7 @@ struct EngineStats {
   std::uint64_t task_states_in_memory = 0;
   std::uint64_t live_attempts = 0;
   std::uint64_t runs_stuck = 0;
-  bool lost = false;    // another engine owns the shards
+  bool lost = false;    // another engine owns the shards, or the store is damaged: it has stopped
   std::string trouble;  // the store refuses rounds: why; empty = none
 };
 
