@@ -58,6 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
         Found{5808, "an attempt that nobody knew of was forgotten when its run was reloaded"},
         Found{9695, "half a round queued a task before it applied the cancel"},
         Found{17465, "answers about attempts were dropped between the halves of a round"},
+        Found{32723, "an offer that was due again ended the doubt about a zombie"},
         Found{20886, "an engine that had lost its lease acknowledged its successor's verdict"}),
     [](const auto& info) { return std::to_string(info.param.seed); });
 
