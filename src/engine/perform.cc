@@ -91,6 +91,8 @@ executor::Attempt Engine::MakeAttempt(const Slot& slot, TaskNo task, Epoch epoch
   attempt.try_no = state.tries + 1;
   attempt.generation = state.generation;
   attempt.priority = header.priority + slot.run.workflow->task(task).priority;
+  const Duration timeout = slot.run.workflow->task(task).timeout;
+  attempt.timeout = timeout > Duration(0) ? timeout : options_.task_timeout;
   attempt.workflow = slot.run.workflow;
   return attempt;
 }

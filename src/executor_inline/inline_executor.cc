@@ -313,7 +313,7 @@ std::pair<Outcome, std::optional<Duration>> InlineExecutor::Run(Entry& entry) {
   CallEnd end = CallGuarded(entry, *resolved);
   const Duration ran = ports_.clock.Monotonic() - begin;
   const Instant ended_at = ports_.clock.Now();
-  Outcome outcome = Judge(std::move(end), entry.cause, entry.attempt.task().timeout, ended_at);
+  Outcome outcome = Judge(std::move(end), entry.cause, entry.attempt.timeout, ended_at);
   outcome.started_at = started_at;
   outcome.ended_at = ended_at;
   return {std::move(outcome), ran};
@@ -331,7 +331,7 @@ CallEnd InlineExecutor::CallGuarded(Entry& entry, const executor::Resolved& reso
   Host host(entry, ports_);
   TaskContext context(info, resolved.merged_json, resolved.context_json, entry.stop.get_token(),
                       host);
-  const Duration timeout = attempt.task().timeout;
+  const Duration timeout = attempt.timeout;
   const Duration deadline = ports_.clock.Monotonic() + timeout;
   if (timeout > Duration{0}) {
     const std::scoped_lock lock(mutex_);
@@ -369,7 +369,7 @@ Outcome InlineExecutor::Stopped(Entry& entry, std::string_view error) const {
   end.outcome.error = error;
   end.broke_off = true;
   const Instant now = ports_.clock.Now();
-  Outcome outcome = Judge(std::move(end), entry.cause, entry.attempt.task().timeout, now);
+  Outcome outcome = Judge(std::move(end), entry.cause, entry.attempt.timeout, now);
   outcome.started_at = outcome.ended_at = now;
   return outcome;
 }

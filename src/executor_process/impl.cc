@@ -261,7 +261,7 @@ std::optional<model::Outcome> ProcessExecutor::Impl::Fill(const executor::Attemp
   request.cwd = (std::filesystem::path(base.empty() ? own_folder_ : base) / task.cwd).string();
   request.attempt = {.run = attempt.key.run.value, .epoch = attempt.key.epoch.value};
   request.env = ToStrings(TaskEnvironment(attempt, files, own_environment_));
-  request.timeout = task.timeout;
+  request.timeout = attempt.timeout;
   request.grace = task.grace;
   Status status = folder_.Write(files, resolved->context_json, script);
   if (status) status = OpenPipes(prepared);

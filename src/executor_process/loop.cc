@@ -184,7 +184,7 @@ void ProcessExecutor::Impl::Handle(const supervisor::Ended& ended) {
   if (found == running_.end()) return;
   Running& running = *found->second;
   const executor::Attempt& offer = running.offer;
-  model::Outcome outcome = OutcomeOf(ended, StopOf(offer.key), offer.task().timeout);
+  model::Outcome outcome = OutcomeOf(ended, StopOf(offer.key), offer.timeout);
   if (outcome.verdict == model::Verdict::kSucceeded) {
     auto output = ReadOutputFile(folder_.FilesOf(offer.key, offer.run_id).output);
     if (output) {

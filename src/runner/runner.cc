@@ -243,6 +243,7 @@ Status Runner::Parts::TakeOwnership() {
       fmt::format("{}:{}:{}", HostName(), getpid(), NewUuidV7(clock.Now(), random));
   engine_options.lease_ttl = options.lease_ttl;
   engine_options.inbox_poll = options.inbox_poll;
+  engine_options.task_timeout = options.task_timeout;
   engine_options.recover = options.enable_recovery;
   engine_options.start_tasks = options.start_tasks;
   engine_options.max_runs = options.max_runs_in_memory;

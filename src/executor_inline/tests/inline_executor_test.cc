@@ -159,6 +159,7 @@ class InlineExecutorTest : public testing::Test {
                     .task = TaskNo(0),
                     .epoch = Epoch(++epochs_)},
             .run_id = RunId("0190a1b2-0000-7000-8000-000000000001"),
+            .timeout = timeout,
             .workflow = *workflow};
   }
   void Offer(const Attempt& attempt) {

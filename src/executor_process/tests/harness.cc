@@ -114,6 +114,7 @@ executor::Attempt AttemptOf(std::int64_t run, std::int64_t epoch, model::Task ta
   attempt.key.run = RunNo(run);
   attempt.key.epoch = Epoch(epoch);
   attempt.run_id = RunId("run-" + std::to_string(run));
+  attempt.timeout = (*workflow)->task(TaskNo(0)).timeout;
   attempt.workflow = *workflow;
   return attempt;
 }

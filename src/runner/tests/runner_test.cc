@@ -193,6 +193,20 @@ TEST_P(RunnerTest, CancelKillsAProcessTree) {
   EXPECT_EQ(StateOf(handle.Wait(30s)), model::RunState::kCancelled);
 }
 
+TEST_P(RunnerTest, TheDefaultTimeoutIsForTasksWithoutOne) {
+  options_.task_timeout = 100ms;
+  Open();
+  WorkflowBuilder w("slow");
+  w.Task("a").Exec({"sleep", "600"}).Grace(1s);
+  w.Task("b").Exec({"sleep", "0.3"}).Timeout(60s);
+  Register(w);
+  const auto handle = Start("slow");
+  const auto result = handle.Wait(30s);
+  ASSERT_EQ(StateOf(result), model::RunState::kFailed);
+  ASSERT_EQ(result->failures.size(), 1U);
+  EXPECT_EQ(result->failures[0].first, "a");
+}
+
 TEST_P(RunnerTest, PausedRunsQueueNothingUntilResumed) {
   std::binary_semaphore go(0), begun(0);
   std::atomic<bool> second = false;

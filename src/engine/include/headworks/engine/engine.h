@@ -38,6 +38,8 @@ struct EngineOptions {
   /// "Started" is written with the next round, or after this long: a task that ends sooner costs
   /// no row of its own for it.
   Duration started_delay = std::chrono::milliseconds(50);
+  /// For tasks that set no timeout of their own; zero = none.
+  Duration task_timeout{0};
   /// Load unfinished runs.  If false, only runs that are started or commanded are touched.
   bool recover = true;
   /// If false, events and commands are applied, but nothing is queued.

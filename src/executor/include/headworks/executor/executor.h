@@ -25,6 +25,8 @@ struct Attempt {
   int try_no = 1;
   std::uint32_t generation = 0;
   int priority = 0;
+  /// The task's, or the engine's default for tasks that set none; zero = none.
+  Duration timeout{0};
   /// Pins the version (I2).  Shared because attempts of many runs outlive the run's memory.
   std::shared_ptr<const model::Workflow> workflow;
 
