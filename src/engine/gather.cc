@@ -118,9 +118,8 @@ void Engine::GatherTimers() {
           Offer(MakeAttempt(*slot->second, ref.task, ref.epoch));
         break;
       case Timer::Kind::kInspect:
-        if (const auto soft = soft_failures_.find(ref); slot != slots_.end() &&
-                                                        soft != soft_failures_.end() &&
-                                                        soft->second == kInDoubt)
+        if (const auto soft = soft_failures_.find(ref);
+            slot != slots_.end() && soft != soft_failures_.end() && soft->second == kInDoubt)
           Doubt(MakeAttempt(*slot->second, ref.task, ref.epoch));
         break;
     }
@@ -150,6 +149,7 @@ void Engine::GatherStarted() {
     const auto slot = slots_.find(key.run);
     if (slot == slots_.end()) continue;
     const model::TaskRun& task = slot->second->run.tasks[key.task.value];
+    if (key.epoch >= slot->second->run.header.next_epoch) continue;  // of a later owner
     if (task.epoch != key.epoch || !model::IsLive(task.state))
       dispatcher_.Cancel(MakeAttempt(*slot->second, key.task, key.epoch));  // a stale speaker (I3)
     else if (task.state == model::TaskState::kQueued)

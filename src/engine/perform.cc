@@ -101,13 +101,13 @@ void Engine::Offer(const executor::Attempt& attempt) {
   const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
   const auto slot = slots_.find(ref.run);
   if (slot == slots_.end()) return;
+  if (const auto soft = soft_failures_.find(ref); soft != soft_failures_.end() && soft->second < 0)
+    return;
   const model::TaskRun& task = slot->second->run.tasks[ref.task.value];
   if (task.epoch != ref.epoch || !model::IsLive(task.state)) {
     soft_failures_.erase(ref);
     return;
   }
-  if (const auto soft = soft_failures_.find(ref); soft != soft_failures_.end() && soft->second < 0)
-    return;
   if (task.cancel_sent) return Doubt(attempt);  // an executor may have it nevertheless
   const std::size_t lane = dispatcher_.LaneOf(attempt.task());
   const executor::OfferResult result = dispatcher_.Dispatch(attempt);

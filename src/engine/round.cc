@@ -277,7 +277,9 @@ Status Engine::StepSlot(Slot& slot, const model::Event& event) {
   slot.changes.ready.clear();
   if (std::exchange(slot.changes.superseded, false)) {
     ++stats_.superseded;
-    if (const auto* ended = std::get_if<model::AttemptEnded>(&event))
+    // One that was never given out here is a later owner's: not ours to acknowledge.
+    const auto* ended = std::get_if<model::AttemptEnded>(&event);
+    if (ended != nullptr && ended->epoch < slot.run.header.next_epoch)
       slot.superseded.push_back({ended->task, ended->epoch});
   }
   const std::size_t added = slot.changes.rows() - rows;

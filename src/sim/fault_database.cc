@@ -38,9 +38,24 @@ bool FaultDatabase::IsPoisoned(const store::Round& round) const {
   });
 }
 
+void FaultDatabase::Resolve(store::Database& inner, StoreWeather& weather,
+                            const Committed& committed) {
+  if (!weather.doubtful) return;
+  const store::Guard& mine = weather.doubtful->guards.front();
+  const auto stored = inner.runs().ReadGuard(mine.shard);
+  if (!stored) return;
+  if (stored->round == mine.round) committed(*weather.doubtful);
+  weather.doubtful.reset();
+}
+
 Status FaultDatabase::CommitInner(const store::Round& round) {
   Status done = inner_.runs().Commit(round);
-  if (done) committed_(round);
+  if (done) {
+    weather_.doubtful.reset();
+    committed_(round);
+  } else if (done.error().code != Code::kLeaseLost) {
+    weather_.doubtful = round;
+  }
   if (!done && journal_.keeps()) journal_.Note("store: round refused: " + done.error().message);
   return done;
 }
@@ -98,6 +113,7 @@ Status FaultDatabase::Release(std::span<const store::Guard> guards) {
 
 Result<store::Guard> FaultDatabase::ReadGuard(Shard shard) {
   if (Fails("read guard")) return Unavailable("read guard");
+  Resolve(inner_, weather_, committed_);
   return inner_.runs().ReadGuard(shard);
 }
 

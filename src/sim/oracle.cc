@@ -156,6 +156,10 @@ void Oracle::CheckRun(const store::RunWrite& write) {
   for (const auto& record : write.attempts) CheckAttempt(run, record);
   for (const auto& task : write.tasks) CheckTask(run, write, task.row);
   run.marked |= std::ranges::any_of(write.events, [](const auto& e) { return e.kind == "mark"; });
+  // In a cancelled run a mark decides nothing anew, and a rerun of what failed leaves it so.
+  run.marked_in_cancel |=
+      IsSet(header.cancel_requested_at) &&
+      std::ranges::any_of(write.events, [](const auto& e) { return e.kind == "mark"; });
   run.header = header;
   CheckCounts(run);
   CheckMaxParallel(run);
@@ -250,6 +254,10 @@ void Oracle::CheckTask(RunPicture& run, const store::RunWrite& write,
     task.losses = std::min<int>(task.losses, row.losses);
     task.snoozes = std::min<int>(task.snoozes, static_cast<int>(row.snoozes));
   }
+  // A mark may send finally tasks round once more, in the very round in which one ended.
+  if (row.tries == 0 && row.losses == 0 && row.dispatch_failures == 0 && row.snoozes == 0 &&
+      run.workflow->task(row.task).role != model::TaskRole::kMain)
+    task.tries = task.losses = task.dispatch_failures = task.snoozes = 0;
   CheckBudgets(run, task, row, marked || reset);
   if (row.state == TaskState::kParked && row.reason == Reason::kNone)
     Fail(run.header.run_no, fmt::format("I14 {} is parked without a reason", Name(run, row.task)));
@@ -336,7 +344,7 @@ void Oracle::CheckOutcome(const RunPicture& run) {
     Fail(header.run_no,
          fmt::format("the run is called {}, its tasks say {}", model::RunStateName(header.state),
                      model::RunStateName(expected)));
-  if (!IsSet(header.cancel_requested_at)) CheckTriggerRules(run);
+  if (!IsSet(header.cancel_requested_at) && !run.marked_in_cancel) CheckTriggerRules(run);
 }
 
 void Oracle::CheckTriggerRules(const RunPicture& run) {

@@ -18,6 +18,8 @@
 #include "headworks/sim/site.h"
 #include "headworks/sim/workflow_generator.h"
 #include "headworks/store_memory/memory_store.h"
+#include "headworks/store_sqlite/sqlite_store.h"
+#include "headworks/store_sqlite_testing/fault_vfs.h"
 
 namespace headworks::sim {
 namespace {
@@ -29,6 +31,21 @@ using std::chrono::seconds;
 
 /// Ticks, advances and messages that a schedule may need to end once all faults are off.
 constexpr int kMostFinalSteps = 3'000;
+
+/// Tasks, rules and edges, for a trace.
+std::string Draw(const model::WorkflowDefinition& definition) {
+  std::string text;
+  for (const auto& task : definition.tasks) {
+    text += fmt::format(" {}{}:{}(", task.id,
+                        task.role == model::TaskRole::kMain      ? ""
+                        : task.role == model::TaskRole::kFinally ? "/finally"
+                                                                 : "/on_cancel",
+                        model::TriggerRuleName(task.trigger_rule));
+    for (const auto& need : task.needs) text += need + " ";
+    text += ")";
+  }
+  return text;
+}
 
 class JournalLogger final : public Logger {
  public:
@@ -47,6 +64,7 @@ class JournalLogger final : public Logger {
 /// One engine process: dropped without Close, it crashed.
 struct Process {
   Incarnation incarnation;
+  std::unique_ptr<store::Database> store;
   std::unique_ptr<FaultDatabase> database;
   std::vector<std::unique_ptr<executor::Executor>> ports;
   std::unique_ptr<dispatch::DefaultDispatcher> dispatcher;
@@ -77,6 +95,10 @@ class World {
   void Tick(Process& process);
   void AfterTick();
   void Crash();
+  /// One tick on a disk that may fail, fill up, or lose its power on the way.
+  void TickOnBadDisk();
+  void PowerCut();
+  std::unique_ptr<store::Database> OpenStore();
   void TakeOver();
   void CheckMemory(Process& process);
   void CheckWhy(const model::Run& run);
@@ -105,7 +127,8 @@ class World {
   Journal journal_;
   JournalLogger logger_;
   std::shared_ptr<store_memory::Storage> storage_;
-  std::unique_ptr<store::Database> database_;  // as other processes see it: no faults
+  std::unique_ptr<store_sqlite::FaultVfs> disk_;  // SQLite only
+  std::unique_ptr<store::Database> database_;     // as other processes see it: no faults
   StoreWeather weather_;
   std::vector<std::unique_ptr<Site>> sites_;
   std::map<std::string, std::shared_ptr<const model::Workflow>> versions_;
@@ -116,6 +139,7 @@ class World {
   std::unique_ptr<Process> stale_;  // lost its lease and does not know yet
   int incarnations_ = 0;
   int owner_ = 0;
+  bool disk_damaged_ = false;
   Duration lease_ttl_{};
   engine::EngineOptions engine_options_;
   int requests_ = 0;
@@ -131,7 +155,9 @@ World::World(const ScheduleOptions& options)
       journal_(options.trace),
       logger_(journal_),
       storage_(store_memory::NewStorage()),
-      database_(store_memory::Open(storage_, clock_)) {
+      disk_(options.store == StoreKind::kSqlite ? std::make_unique<store_sqlite::FaultVfs>()
+                                                : nullptr),
+      database_(OpenStore()) {
   oracle_ = std::make_unique<Oracle>(
       journal_, [this](RunNo run, Epoch epoch) { return FindTruth(run, epoch); },
       [this](const std::string& version) { return versions_.at(version); });
@@ -197,12 +223,69 @@ const Site::Truth* World::FindTruth(RunNo run, Epoch epoch) const {
 
 // ---- The engine and its process.
 
+std::unique_ptr<store::Database> World::OpenStore() {
+  if (!disk_) return store_memory::Open(storage_, clock_);
+  auto opened = store_sqlite::Open(
+      "db", {.clock = &clock_, .cache_bytes = 1 << 20, .vfs = disk_->name(), .boot_id = "boot"});
+  if (opened) return *std::move(opened);
+  journal_.Violated("open the file: " + opened.error().message);
+  return nullptr;
+}
+
+void World::TickOnBadDisk() {
+  using Operation = store_sqlite::FaultVfs::Operation;
+  using Fault = store_sqlite::FaultVfs::Fault;
+  const std::int64_t skip = dice_.Below(12);
+  switch (dice_.Below(5)) {
+    case 0:
+      Note("the power will go");
+      disk_->StopAfter(skip);
+      break;
+    case 1:
+      Note("the disk will not sync");
+      disk_->Fail(Operation::kSync, Fault::kIoError, skip % 2);
+      disk_damaged_ = true;
+      break;
+    case 2:
+      Note("the disk will be full");
+      disk_->Fail(Operation::kWrite, Fault::kDiskFull, skip, 3);
+      break;
+    case 3:
+      Note("the disk will not write");
+      disk_->Fail(Operation::kWrite, Fault::kIoError, skip);
+      break;
+    default:
+      Note("the disk will not read");
+      disk_->Fail(Operation::kRead, Fault::kIoError, skip);
+  }
+  Tick(*process_);
+  if (disk_->stopped()) return PowerCut();
+  disk_->Heal();
+  AfterTick();
+}
+
+void World::PowerCut() {
+  Note("the power is cut");
+  if (stale_) stale_.reset();
+  Crash();
+  database_.reset();
+  SeededRandom random(dice_.Next());
+  disk_->PowerCut(random);
+  database_ = OpenStore();
+}
+
 bool World::OpenEngine() {
   auto process = std::make_unique<Process>();
   process->incarnation.number = ++incarnations_;
   const int number = process->incarnation.number;
+  process->store = OpenStore();
+  if (!process->store) return false;
+  FaultDatabase::Resolve(*process->store, weather_, [this](const store::Round& round) {
+    ++result_.rounds;
+    oracle_->Committed(round, Incarnation{.number = owner_}, owner_);
+  });
   process->database = std::make_unique<FaultDatabase>(
-      *database_, weather_, process->incarnation, dice_, clock_, journal_,
+      *process->store, weather_, process->incarnation, dice_, clock_, journal_,
       [this, at = process.get()](const store::Round& round) {
         ++result_.rounds;
         oracle_->Committed(round, at->incarnation, owner_);
@@ -240,6 +323,8 @@ void World::Tick(Process& process) {
 void World::AfterTick() {
   if (process_ && process_->incarnation.crashed) return Crash();
   if (std::exchange(weather_.crash_wanted, false)) return Crash();
+  if (process_ && process_->engine->stats().lost && std::exchange(disk_damaged_, false))
+    return Crash();  // it may not write any more, so its process ends
   if (process_ && process_->engine->stats().lost)
     journal_.Violated("I3 the owner believes that it lost its shards");
   if (process_) CheckMemory(*process_);
@@ -342,6 +427,8 @@ void World::PutWorkflow() {
   if (!workflow) return journal_.Violated("generated workflow: " + workflow.error().message);
   versions_[(*workflow)->version()] = *workflow;
   workflows_.push_back(*workflow);
+  if (journal_.keeps())
+    Note("workflow " + (*workflow)->name().workflow + Draw((*workflow)->definition()));
   if (!database_->workflows().PutVersion(TenantId("public"), (*workflow)->version(),
                                          (*workflow)->canonical_json(), clock_.Now()))
     journal_.Violated("a version was not stored");
@@ -477,6 +564,7 @@ void World::JumpClock() {
 void World::RandomStep() {
   const std::uint32_t draw = dice_.Below(1'000);
   if (draw < 430) {
+    if (disk_ && process_ && dice_.Chance(60)) return TickOnBadDisk();
     if (stale_ && dice_.Chance(300))
       Tick(*stale_);
     else if (process_)
@@ -523,7 +611,9 @@ bool World::AllEnded() {
 
 void World::Finale() {
   Note("faults off");
-  weather_ = {};
+  weather_.faults = {};
+  weather_.poisoned.clear();
+  weather_.full_until = {};
   for (const auto& site : sites_) site->CalmDown();
   stale_.reset();
   Duration idle = milliseconds(1);

@@ -28,6 +28,8 @@ struct StoreWeather {
   /// Rounds that write tasks of these runs fail for good.
   std::set<RunNo> poisoned;
   Duration full_until{0};
+  /// A round that failed, though it may have been written: the guard row will tell.
+  std::optional<store::Round> doubtful;
   bool crash_wanted = false;  // restart mode: crash when the tick is over
 };
 
@@ -41,6 +43,8 @@ class FaultDatabase final : public store::Database,
  public:
   /// Told of each round that was really committed, also when the engine never learns of it.
   using Committed = std::function<void(const store::Round&)>;
+  /// Says so of a doubtful round, if the guard row shows that it was.
+  static void Resolve(store::Database& inner, StoreWeather& weather, const Committed& committed);
 
   FaultDatabase(store::Database& inner, StoreWeather& weather, Incarnation& incarnation, Dice& dice,
                 Clock& clock, Journal& journal, Committed committed);

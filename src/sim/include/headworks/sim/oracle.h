@@ -55,6 +55,7 @@ class Oracle {
     std::set<std::string> applied;  // "actor kind" of commands
     std::set<Epoch> ended;
     bool marked = false;
+    bool marked_in_cancel = false;
   };
 
   void CheckRun(const store::RunWrite& write);

@@ -1,0 +1,147 @@
+#include "headworks/engine/engine.h"
+
+#include <algorithm>
+
+#include "tests/rig.h"
+
+namespace headworks::engine {
+namespace {
+
+using control::CommandKind;
+using model::RunState;
+
+std::size_t Rows(const store::Round& round) {
+  std::size_t rows = round.deleted_runs.size();
+  for (const auto& write : round.runs)
+    rows += 1 + write.tasks.size() + write.attempts.size() + write.events.size();
+  return rows;
+}
+
+TEST_F(EngineTest, PoisonIsFoundByHalvingAndTheRestCommits) {
+  const auto workflow = Put(Tasks("w", 1));
+  std::vector<std::shared_ptr<Result<control::Started>>> started;
+  for (int i = 0; i < 40; ++i) started.push_back(Start(*workflow));
+  Tick(3);
+  ASSERT_EQ(dispatcher_.taken.size(), 40U);
+  const RunNo poisoned = (*started[17])->run;
+  store_.before = [&](const store::Round& round) -> Status {
+    for (const auto& write : round.runs)
+      if (write.header.run_no == poisoned && write.header.stuck_reason.empty())
+        return Error{Code::kInternal, "constraint failed"};
+    return {};
+  };
+  Succeed(40);
+  Tick(20);
+  for (const auto& run : started)
+    EXPECT_EQ(Stored((*run)->run).state,
+              (*run)->run == poisoned ? RunState::kRunning : RunState::kSucceeded);
+  EXPECT_EQ(Stored(poisoned).stuck_reason, "constraint failed");
+  EXPECT_EQ(engine_.stats().runs_stuck, 1U);
+
+  // The verdict that arrived was kept.
+  store_.before = [](const auto&) { return Status(); };
+  const auto unstuck = Execute(CommandKind::kUnstick, poisoned);
+  Tick(5);
+  EXPECT_TRUE(*unstuck) << unstuck->error().message;
+  EXPECT_EQ(Stored(poisoned).state, RunState::kSucceeded);
+  EXPECT_EQ(engine_.stats().runs_stuck, 0U);
+  EXPECT_EQ(engine_.stats().runs_in_memory, 0U);
+}
+
+TEST_F(EngineTest, AFullDiskIsTriedAgainWithTheSameBytes) {
+  const auto workflow = Put(Tasks("w", 3));
+  bool full = true;
+  store_.before = [&](const auto&) -> Status {
+    if (full) return Error{Code::kAtCapacity, "disk full"};
+    return {};
+  };
+  const auto started = Start(*workflow);
+  Tick(200);
+  ASSERT_GT(store_.sent.size(), 2U);
+  EXPECT_EQ(engine_.stats().trouble, "disk full");
+  EXPECT_FALSE(*started);
+  full = false;
+  const std::size_t sent = store_.sent.size();
+  Tick(120);
+  ASSERT_TRUE(*started);
+  ASSERT_GT(store_.sent.size(), sent);
+  const store::Round& first = store_.sent.front();
+  const store::Round& last = store_.sent[sent];
+  EXPECT_EQ(first.guards, last.guards);
+  EXPECT_EQ(first.now, last.now);
+  ASSERT_EQ(first.runs.size(), last.runs.size());
+  EXPECT_EQ(first.runs[0].header.run_id, last.runs[0].header.run_id);
+  EXPECT_EQ(first.runs[0].tasks.size(), last.runs[0].tasks.size());
+  EXPECT_EQ(dispatcher_.taken.size(), 3U);
+  EXPECT_EQ(engine_.stats().trouble, "");
+}
+
+TEST_F(EngineTest, ALostReplyIsAdoptedAndNotRepeated) {
+  const auto workflow = Put(Tasks("w", 1));
+  store_.replies_to_lose = 1;
+  const auto started = Start(*workflow);
+  Tick();
+  EXPECT_TRUE(*started);
+  EXPECT_EQ(store_.sent.size(), 1U);
+  Succeed(1);
+  Tick(2);
+  EXPECT_EQ(Stored((*started)->run).state, RunState::kSucceeded);
+  EXPECT_FALSE(engine_.stats().lost);
+}
+
+TEST_F(EngineTest, AStartKeyMakesOneRunInOneRoundAndInLaterOnes) {
+  const auto workflow = Put(Tasks("w", 1));
+  const auto first = Start(*workflow, "key");
+  const auto second = Start(*workflow, "key");
+  const auto other = Start(*workflow, "other");
+  Tick(2);
+  const auto third = Start(*workflow, "key");
+  Tick(2);
+  ASSERT_TRUE(*first && *second && *third && *other);
+  EXPECT_FALSE((*first)->existed);
+  EXPECT_TRUE((*second)->existed);
+  EXPECT_TRUE((*third)->existed);
+  EXPECT_EQ((*first)->run, (*second)->run);
+  EXPECT_EQ((*first)->run, (*third)->run);
+  EXPECT_NE((*first)->run, (*other)->run);
+  EXPECT_EQ(dispatcher_.taken.size(), 2U);
+}
+
+TEST_F(EngineTest, ACancelOf100000TasksKeepsItsRoundsSmallAndLetsOthersThrough) {
+  constexpr std::uint32_t kTasks = 100'000;
+  constexpr std::uint32_t kLive = 1'000;
+  dispatcher_.max = kLive;
+  auto definition = Tasks("large", kTasks);
+  for (auto& task : definition.tasks) task.priority = -1;
+  const auto large = Start(*Put(std::move(definition)));
+  const auto small = Put(Tasks("small", 1));
+  Tick(5);
+  ASSERT_TRUE(*large);
+  for (std::uint32_t done = 0; done < kTasks / 2; done += kLive) {
+    Succeed(kLive);
+    Tick(3);
+  }
+  ASSERT_GE(Stored((*large)->run).counts[static_cast<std::size_t>(model::TaskState::kSucceeded)],
+            kTasks / 2 - 2 * kLive);
+  store_.sent.clear();
+  const auto cancelled = Execute(CommandKind::kCancel, (*large)->run);
+  Tick();
+  const auto other = Start(*small);
+  Tick(3);
+  EXPECT_TRUE(*cancelled);
+  EXPECT_TRUE(*other);
+  EXPECT_EQ(Stored((*large)->run).state, RunState::kRunning);
+  EXPECT_EQ(dispatcher_.cancelled.size(), dispatcher_.taken.size())
+      << "each live attempt is told";
+  for (const auto& attempt : std::exchange(dispatcher_.taken, {}))
+    engine_.Ended(attempt.key, {.verdict = model::Verdict::kCancelled});
+  Tick(100);
+  EXPECT_EQ(Stored((*large)->run).state, RunState::kCancelled);
+  std::size_t most = 0;
+  for (const auto& round : store_.sent) most = std::max(most, Rows(round));
+  EXPECT_LE(most, 2'000U + 64U);
+  EXPECT_GE(most, 1'900U);
+}
+
+}  // namespace
+}  // namespace headworks::engine
