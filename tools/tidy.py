@@ -43,6 +43,7 @@ SURFACE = ["base", "model", "author", "spec", "control", "store", "log_store", "
 ARROWS["cli"] = ARROWS["python"] = SURFACE
 ARROWS["bin"] = [*SURFACE, "cli"]
 # Whole-engine proofs name every adapter, like the runner.
+ARROWS["store_sqlite_testing"] = ["base", "store"]
 ARROWS["sim"] = [*ARROWS["runner"], "runner", "store_sqlite_testing"]
 
 # Libraries that only their adapter may know.
