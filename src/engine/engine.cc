@@ -44,8 +44,10 @@ Duration Engine::Tick() {
   if (pending_) {
     if (clock_.Monotonic() < pending_->retry_at) return pending_->retry_at;
     TryCommit();
-    if (lost_) return Duration::max();
-    if (pending_) return pending_->retry_at;
+    if (pending_ || lost_) {
+      Publish();
+      return lost_ ? Duration::max() : pending_->retry_at;
+    }
   }
   if (!to_mark_.empty() && mark_at_ <= clock_.Monotonic()) {
     MarkStuck();
