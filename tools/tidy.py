@@ -43,7 +43,8 @@ SURFACE = ["base", "model", "author", "spec", "control", "store", "log_store", "
 ARROWS["cli"] = ARROWS["python"] = SURFACE
 ARROWS["bin"] = [*SURFACE, "cli"]
 # Whole-engine proofs name every adapter, like the runner.
-ARROWS["sim"] = [*ARROWS["runner"], "runner"]
+ARROWS["store_sqlite_testing"] = ["base", "store"]
+ARROWS["sim"] = [*ARROWS["runner"], "runner", "store_sqlite_testing"]
 
 # Libraries that only their adapter may know.
 LIBRARIES = {
@@ -211,8 +212,9 @@ def listed_sources(tree):
             folder = os.path.dirname(folder)
         owner = f"{folder}/CMakeLists.txt" if folder else None
         below = os.path.relpath(name, folder) if folder else name
-        below = re.sub(r"(^|.*/)include/headworks/\w+/", r"\1", below)
-        if not owner or not re.search(rf"(^|[\s(]){re.escape(below)}($|[\s)])", lists[owner]):
+        short = re.sub(r"(^|.*/)include/headworks/\w+/", r"\1", below)  # headworks_module()
+        listed = "|".join(map(re.escape, {below, short}))
+        if not owner or not re.search(rf"(^|[\s(])({listed})($|[\s)])", lists[owner]):
             yield f"{name}: no CMakeLists.txt lists it"
 
 

@@ -134,7 +134,11 @@ void Engine::WakeRun(const Timer& timer) {
   }
   // Due by the monotonic clock: where the wall stands by now does not count.
   const auto loaded = Load(timer.tenant, timer.ref.run, std::max(timer.when, clock_.Now()));
-  if (loaded) return Continue(**loaded, model::ContinueRun{});
+  if (loaded) {
+    const bool starts = start_tasks_ && (*loaded)->run.header.state == model::RunState::kPending;
+    return Continue(**loaded,
+                    starts ? model::Event(model::StartRun{}) : model::Event(model::ContinueRun{}));
+  }
   if (loaded.error().code != Code::kUnavailable) return;
   Timer again = timer;
   again.due = clock_.Monotonic() + kScanAgain;

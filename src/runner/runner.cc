@@ -32,6 +32,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr Duration kCommandTimeout = std::chrono::seconds(30);
+constexpr Duration kDrainPoll = std::chrono::milliseconds(2);
 constexpr Duration kPoll = std::chrono::milliseconds(20);
 /// Failures that a RunResult names.
 constexpr std::size_t kNamedFailures = 10;
@@ -106,7 +107,7 @@ std::string HostName() {
 
 std::string DefaultDatabaseUrl() {
   const auto env = [](const char* name) -> std::string {
-    const char* value = std::getenv(name);
+    const char* value = std::getenv(name);  // tidy-allow(getenv): the documented default
     return value ? value : "";
   };
   if (const auto store = env("HEADWORKS_STORE"); !store.empty())
@@ -427,7 +428,7 @@ Status Runner::Drain(Duration timeout) {
     if (parts_->clock.Monotonic() >= deadline)
       return Error{Code::kDrainTimeout, fmt::format("{} attempts are still live after {}",
                                                     stats.live_attempts, FormatDuration(timeout))};
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::this_thread::sleep_for(kDrainPoll);  // tidy-allow(sleep): real threads end
   }
 }
 

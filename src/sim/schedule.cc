@@ -269,8 +269,8 @@ void World::PowerCut() {
   if (stale_) stale_.reset();
   Crash();
   database_.reset();
-  SeededRandom random(dice_.Next());
-  disk_->PowerCut(random);
+  SeededRandom what_survives(dice_.Next());
+  disk_->PowerCut(what_survives);
   database_ = OpenStore();
 }
 

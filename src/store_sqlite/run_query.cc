@@ -67,6 +67,7 @@ Result<RunRecord> SqliteRunQuery::GetRun(const TenantId& tenant, std::string_vie
     if (runs.empty()) return store::NoSuchRun(reference);
     if (runs.size() > 1 && runs[0].header.run_id.value != wanted.prefix) {
       std::vector<std::string> ids;
+      ids.reserve(runs.size());
       for (const RunRecord& run : runs) ids.push_back(run.header.run_id.value);
       return store::AmbiguousRun(reference, ids);
     }

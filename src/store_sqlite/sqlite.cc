@@ -98,6 +98,8 @@ Connection::~Connection() {
 
 Error Connection::Failure(int rc) {
   if (rc == SQLITE_IOERR_FSYNC || rc == SQLITE_IOERR_DIR_FSYNC) flush_failed_ = true;
+  // SQLite opens what it may only read; that its log cannot be made beside it is the consequence.
+  if ((rc & 0xff) == SQLITE_CANTOPEN && sqlite3_db_readonly(db_, "main") == 1) rc = SQLITE_READONLY;
   return ToError(rc, sqlite3_errmsg(db_), sqlite3_system_errno(db_), path_);
 }
 

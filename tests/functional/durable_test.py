@@ -116,8 +116,8 @@ class KillTest(Case):
         super().setUp()
         self.write("w.yaml", flow("w", ("a", "true"), ("b", gate("b")), ("c", "true")))
 
-    def kill_in_the_middle(self):
-        runner = self.start("run", "w.yaml")
+    def kill_in_the_middle(self, *args):
+        runner = self.start("run", "w.yaml", *args)
         self.until_exists("b.here")
         runner.kill()
         runner.wait()
@@ -148,6 +148,12 @@ class KillTest(Case):
         self.check()
         engine.send_signal(signal.SIGTERM)
         self.ends(engine, OK)
+
+    def test_same_start_key_goes_on_with_the_run(self):
+        self.kill_in_the_middle("--start-key", "k")
+        done = self.hw("run", "w.yaml", "--start-key", "k")
+        self.assertIn("run 1 of w succeeded", done.stdout)
+        self.check()
 
     def test_new_run_leaves_the_old_one_alone_and_says_so(self):
         self.kill_in_the_middle()

@@ -287,12 +287,13 @@ struct FaultVfs::Disk {
     FileState& s = *f.state;
     const bool unlock = (flags & SQLITE_SHM_UNLOCK) != 0;
     const bool exclusive = (flags & SQLITE_SHM_EXCLUSIVE) != 0;
-    for (auto i = static_cast<std::size_t>(offset);
-         !unlock && i < static_cast<std::size_t>(offset + n); ++i) {
+    const auto first = static_cast<std::size_t>(offset);
+    const std::size_t end = first + static_cast<std::size_t>(n);
+    for (auto i = first; !unlock && i < end; ++i) {
       if (s.shm_exclusive[i] != nullptr && s.shm_exclusive[i] != &f) return SQLITE_BUSY;
       if (exclusive && s.shm_shared[i] > (f.shm_shared[i] ? 1 : 0)) return SQLITE_BUSY;
     }
-    for (auto i = static_cast<std::size_t>(offset); i < static_cast<std::size_t>(offset + n); ++i) {
+    for (auto i = first; i < end; ++i) {
       if (exclusive) {
         s.shm_exclusive[i] = unlock ? nullptr : &f;
       } else if (f.shm_shared[i] == unlock) {

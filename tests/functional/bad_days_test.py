@@ -1,0 +1,280 @@
+"""Bad days, as users have them: full and read-only disks, signals at the wrong moment, pauses."""
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import chaos
+import harness
+from harness import FAILED, OK, REFUSED, TERMINATED, UNAVAILABLE, gate
+
+# Tasks of the run that is cancelled on its way; tools/soak cancel-large takes more, and half of them.
+LARGE = int(os.environ.get("HEADWORKS_TEST_LARGE", "5000"))
+DONE = LARGE // 2 if LARGE > 5000 else LARGE // 10
+harness.PATIENCE = max(harness.PATIENCE, LARGE // 50)
+SLOW = ("version: 1\nname: slow\ntasks:\n"
+        f"  a:\n    run: |\n      echo a:$HEADWORKS_EPOCH:$HEADWORKS_TRY >> ran\n      {gate('a')}\n"
+        "  b: {run: 'echo b:$HEADWORKS_EPOCH:$HEADWORKS_TRY >> ran', needs: [a]}\n")
+
+
+class DiskTest(chaos.ChaosCase):
+    def mount(self, size):
+        """A small disk of its own, where the store lies."""
+        if os.geteuid() != 0:
+            self.skipTest("only root can mount a small disk")
+        disk = self.dir / "disk"
+        disk.mkdir()
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk],
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            self.skipTest(f"no disk can be mounted here: {done.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["umount", "--lazy", disk], check=True)
+        self.store = disk / "headworks.db"
+        self.env["HEADWORKS_STORE"] = str(self.store)
+        return disk
+
+    def fill(self, disk):
+        """Leaves not one block."""
+        with open(disk / "filler", "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(1 << 16))
+            except OSError:
+                pass  # full, as it should be
+        self.assertEqual(os.statvfs(disk).f_bavail, 0)
+
+    def test_full_disk_is_said_loses_nothing_and_heals(self):
+        disk = self.mount("32m")
+        tasks = {"a": [], **{f"t{i}": ["a"] for i in range(200)}}
+        text = chaos.workflow("w", tasks, random.Random(1))
+        first = next(line for line in text.splitlines() if line.startswith("  a:"))
+        self.write("w.yaml", text.replace(first, f"  a:\n    run: |\n      {gate('a')}\n"))
+        engine = self.engine_up()
+        run = self.json("run", "w.yaml", "--detach")["run"]
+        self.until_exists("a.here")
+        self.fill(disk)
+        self.write("a.go", "")
+        self.until_said(engine, "has trouble")
+        self.assertIn(str(self.store), self.text(engine))
+        self.assertIn("full", self.text(engine))
+        done = self.hw("run", "w.yaml", "--detach", code=UNAVAILABLE)
+        self.assertIn(str(self.store), done.stderr)
+        self.assertIsNone(engine.poll(), "it waits for room")
+        os.unlink(disk / "filler")
+        self.until(lambda: self.run_state(run) == "succeeded", "it goes on")
+        self.until_said(engine, "works again")
+        self.read_what_ran()
+        shown = self.json("runs", "show", run)
+        self.assertEqual(len(self.ends), 200)
+        for task in shown["tasks"]:
+            self.assertEqual((task["state"], task["tries"], task["losses"]),
+                             ("succeeded", 1, 0), task)
+        self.hw("db", "check")
+
+    def test_start_on_a_full_disk_names_it(self):
+        disk = self.mount("32m")
+        self.write("slow.yaml", SLOW)
+        self.fill(disk)
+        done = self.hw("run", "slow.yaml", code=UNAVAILABLE)
+        self.assertIn(str(self.store), done.stderr)
+        self.assertIn("full", done.stderr)
+        os.unlink(disk / "filler")
+        self.write("a.go", "")
+        self.hw("run", "slow.yaml")
+
+    def test_read_only_disk_is_named_and_can_be_looked_at(self):
+        disk = self.mount("32m")
+        self.write("slow.yaml", SLOW)
+        self.write("a.go", "")
+        self.hw("run", "slow.yaml")
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        for command in (["run", "slow.yaml"], ["up"], ["runs", "cancel", "1"]):
+            done = self.hw(*command, code=REFUSED)
+            self.assertIn(str(self.store), done.stderr, command)
+            self.assertIn("read-only", done.stderr.lower(), command)
+        subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
+        self.hw("run", "slow.yaml")
+        self.assertEqual(len(self.json("runs", "list")), 2)
+
+    def test_file_and_folder_of_somebody_else_are_named(self):
+        self.write("slow.yaml", SLOW)
+        self.write("a.go", "")
+        self.hw("run", "slow.yaml")
+        self.dir.chmod(0o755)
+        self.store.parent.chmod(0o755)
+        for path in self.store.parent.glob("headworks.db*"):
+            if path.is_file():
+                path.chmod(0o444)
+        as_other = {}
+        if os.geteuid() == 0:
+            as_other = {"user": 65534, "group": 65534, "extra_groups": []}
+        else:
+            self.store.parent.chmod(0o555)
+            self.addCleanup(self.store.parent.chmod, 0o755)
+        done = subprocess.run([self.program, "run", "slow.yaml"], cwd=self.dir, env=self.env,
+                              text=True, capture_output=True, timeout=harness.PATIENCE, **as_other)
+        self.assertEqual(done.returncode, REFUSED, done.stderr)
+        self.assertIn(str(self.store), done.stderr)
+        self.assertIn("writable", done.stderr)
+
+
+class SignalTest(chaos.ChaosCase):
+    def test_terminate_at_any_moment_costs_nothing(self):
+        seed = random.SystemRandom().randrange(2**32)
+        rng = random.Random(seed)
+        print(f"seed {seed}", file=sys.stderr)
+        self.write("w.yaml", chaos.workflow("w", chaos.layers(rng, 24, 5), rng))
+        left = 0
+        engine = self.start("run", "w.yaml", "--start-key", "k")
+        for _ in range(20):
+            # While it opens, while it works, while it commits, while it drains.
+            if self.let_live(engine, rng.uniform(0, 0.5)):
+                engine.send_signal(signal.SIGTERM)
+            code = engine.wait(timeout=harness.PATIENCE)
+            self.assertIn(code, (OK, TERMINATED, -signal.SIGTERM), self.text(engine))
+            left += code == TERMINATED
+            engine = self.start("run", "w.yaml", "--start-key", "k")
+        self.ends(engine, OK)
+        self.assertGreater(left, 0)
+        self.nothing_is_left()
+        self.read_what_ran()
+        self.assertEqual(self.check_run(self.json("runs", "show", "1"), kills=0), 0)
+
+    def test_second_terminate_leaves_at_once_and_costs_a_loss(self):
+        self.write("slow.yaml", SLOW)
+        engine = self.start("run", "slow.yaml")
+        self.until_exists("a.here")
+        engine.send_signal(signal.SIGTERM)
+        self.until_said(engine, "terminated: waiting up to")
+        engine.send_signal(signal.SIGTERM)
+        self.ends(engine, -signal.SIGTERM)
+        self.write("a.go", "")
+        self.hw("run", "slow.yaml", "--resume")
+        self.assertEqual(self.lines("ran"), ["a:1:1", "a:2:1", "b:3:1"])
+        a = self.json("runs", "show", "1")["tasks"][0]
+        self.assertEqual((a["tries"], a["losses"]), (1, 1), a)
+        self.nothing_is_left()
+
+    def test_pause_of_three_leases_loses_nothing(self):
+        self.write("slow.yaml", SLOW)
+        engine = self.engine_up("--lease-ttl", "1s")
+        run = self.json("run", "slow.yaml", "--detach", "--lease-ttl", "1s")["run"]
+        self.until_exists("a.here")
+        engine.send_signal(signal.SIGSTOP)
+        self.let_live(engine, 3.1)
+        self.hw("up", "--lease-ttl", "1s", code=REFUSED)
+        self.write("a.go", "")
+        engine.send_signal(signal.SIGCONT)
+        self.until(lambda: self.run_state(run) == "succeeded", "it goes on")
+        self.assertEqual(self.lines("ran"), ["a:1:1", "b:2:1"])
+        self.assertIsNone(engine.poll())
+        for task in self.json("runs", "show", run)["tasks"]:
+            self.assertEqual((task["tries"], task["losses"]), (1, 0), task)
+
+    def test_killed_supervisor_costs_a_loss_and_is_replaced(self):
+        self.write("slow.yaml", SLOW)
+        engine = self.start("run", "slow.yaml")
+        self.until_exists("a.here")
+        first = self.supervisor_of(engine)
+        self.kill_pid(first)
+        self.until(lambda: len(self.lines("ran")) == 2, "a runs again")
+        self.assertNotIn(self.supervisor_of(engine), (None, first))
+        self.write("a.go", "")
+        self.ends(engine, OK)
+        self.assertEqual(self.lines("ran"), ["a:1:1", "a:2:1", "b:3:1"])
+        a = self.json("runs", "show", "1")["tasks"][0]
+        self.assertEqual((a["tries"], a["losses"]), (1, 1), a)
+        self.nothing_is_left()
+
+
+class CommandTest(chaos.ChaosCase):
+    def test_many_that_start_at_once_are_one_engine_and_its_followers(self):
+        rng = random.Random(1)
+        self.write("w.yaml", chaos.workflow("w", chaos.diamond(), rng))
+        clients = [self.start("run", "w.yaml") for _ in range(6)]
+        for client in clients:
+            self.assertIn("of w succeeded", self.ends(client, OK))
+        self.read_what_ran()
+        runs = self.json("runs", "list")
+        self.assertEqual(len(runs), len(clients))
+        for run in runs:
+            self.assertEqual(self.check_run(self.json("runs", "show", run["run"]), kills=0), 0)
+
+    def test_cancel_while_retrying_ends_at_once(self):
+        self.write("retry.yaml", "version: 1\nname: retry\ntasks:\n  a:\n    run: echo x >> ran; "
+                                 "exit 7\n    retry: {max_attempts: 5, initial: 1h, max: 1h}\n")
+        engine = self.start("run", "retry.yaml")
+        self.until(lambda: self.lines("ran") and self.states()["a"] == "parked", "a waits")
+        self.hw("runs", "cancel", "1")
+        self.assertIn("run 1 of retry cancelled", self.ends(engine, FAILED))
+        self.assertEqual(self.states(), {"a": "cancelled"})
+        self.assertEqual(self.lines("ran"), ["x"])
+
+    def test_rerun_while_an_old_attempt_lives_is_a_conflict(self):
+        self.write("slow.yaml", SLOW)
+        engine = self.start("run", "slow.yaml")
+        self.until_exists("a.here")
+        for what in (["--all"], ["--from", "a"]):
+            done = self.hw("runs", "rerun", "1", *what, "--detach", code=REFUSED)
+            self.assertIn("a", done.stderr)
+        self.write("a.go", "")
+        self.ends(engine, OK)
+        self.assertEqual(self.lines("ran"), ["a:1:1", "b:2:1"], "the refused left no trace")
+
+    def test_wrong_output_fails_the_task_and_says_why(self):
+        wrong = {
+            "list": ("echo '[1]'", "no object"),
+            "text": ("echo hello", "line 1 is not key=value"),
+            "broken": ("echo '{\"a\": '", "HEADWORKS_OUTPUT"),
+            "nan": ("echo '{\"a\": NaN}'", "HEADWORKS_OUTPUT"),
+            "nul": ("printf 'a=\\000'", "NUL"),
+            "large": ("printf '{\"a\":\"'; head -c 1048576 /dev/zero | tr '\\0' x; printf '\"}'",
+                      "1048576 bytes"),
+        }
+        tasks = "".join(f"  {name}:\n    run: |\n      {{ {script}; }} > \"$HEADWORKS_OUTPUT\"\n"
+                        for name, (script, _) in wrong.items())
+        self.write("wrong.yaml", f"version: 1\nname: wrong\ntasks:\n{tasks}"
+                                 "  after: {run: 'true', needs: [list]}\n")
+        self.hw("run", "wrong.yaml", code=FAILED)
+        states = self.states()
+        self.assertEqual(states.pop("after"), "upstream_failed")
+        self.assertEqual(set(states.values()), {"failed"})
+        for name, (_, why) in wrong.items():
+            self.assertIn(why, self.hw("runs", "why", "1", name).stdout, name)
+
+    def test_large_run_that_is_cancelled_half_way_ends_cancelled(self):
+        lines = ["version: 1", "name: large", "tasks:", "  first: {exec: ['true']}"]
+        lines += [f"  t{i}: {{exec: ['true'], needs: [first]}}" for i in range(LARGE - 2)]
+        lines.append("  last: {exec: ['true'], needs: [" +
+                     ", ".join(f"t{i}" for i in range(LARGE - 2)) + "]}")
+        self.write("large.yaml", "\n".join(lines) + "\n")
+        engine = self.start("run", "large.yaml")
+
+        def counts():
+            runs = self.json("runs", "list")
+            return runs[0]["counts"] if runs else {}
+        self.until(lambda: counts().get("succeeded", 0) >= DONE, "it is under way")
+        peak = self.peak_memory(engine)
+        began = time.monotonic()
+        self.hw("runs", "cancel", "1")
+        self.ends(engine, FAILED)
+        took = time.monotonic() - began
+        ended = counts()
+        self.assertEqual(self.run_state(), "cancelled")
+        self.assertEqual(set(ended), {"succeeded", "cancelled"})
+        self.assertEqual(sum(ended.values()), LARGE)
+        self.nothing_is_left()
+        print(f"\n{LARGE} tasks, {ended['succeeded']} done: cancelled in {took:.2f} s, "
+              f"the engine had {peak} by then", file=sys.stderr)
+
+    def peak_memory(self, process):
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        return re.search(r"VmHWM:\s*(.*)", status)[1]
+
+
+if __name__ == "__main__":
+    harness.main()
