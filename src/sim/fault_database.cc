@@ -53,7 +53,7 @@ Status FaultDatabase::CommitInner(const store::Round& round) {
   if (done) {
     weather_.doubtful.reset();
     committed_(round);
-  } else if (done.error().code != Code::kLeaseLost) {
+  } else if (done.error().code != Code::kLeaseLost && incarnation_.number == weather_.owner) {
     weather_.doubtful = round;
   }
   if (!done && journal_.keeps()) journal_.Note("store: round refused: " + done.error().message);

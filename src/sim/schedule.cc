@@ -310,7 +310,7 @@ bool World::OpenEngine() {
   if (const auto started = process->dispatcher->Start(*process->engine); !started)
     journal_.Violated("dispatcher: " + started.error().message);
   Note(fmt::format("engine {} opened", number));
-  owner_ = number;
+  owner_ = weather_.owner = number;
   process_ = std::move(process);
   return true;
 }

@@ -28,6 +28,8 @@ struct StoreWeather {
   /// Rounds that write tasks of these runs fail for good.
   std::set<RunNo> poisoned;
   Duration full_until{0};
+  /// Number of the incarnation that owns the shards: nobody else's round can have been written.
+  int owner = 0;
   /// A round that failed, though it may have been written: the guard row will tell.
   std::optional<store::Round> doubtful;
   bool crash_wanted = false;  // restart mode: crash when the tick is over
