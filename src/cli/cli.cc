@@ -40,7 +40,11 @@ Result<Exit> RunCommand(const ParsedCommand& command, const std::vector<std::str
                         .clock = clock,
                         .logger = logger,
                         .actor = Actor(environment)};
-  return command.action(context);
+  auto exit = command.action(context);
+  // What the request is not to blame for, the store is.
+  if (!exit && ExitFor(exit.error().code) == Exit::kUnavailable)
+    return NameStore(context, std::move(exit).error());
+  return exit;
 }
 
 }  // namespace

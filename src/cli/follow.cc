@@ -11,8 +11,6 @@ namespace {
 constexpr Duration kLook = std::chrono::milliseconds(100);
 /// A screen shows how time passes, and a change that was missed is seen after this.
 constexpr Duration kRefresh = std::chrono::milliseconds(500);
-/// Silence after which a follower finds out whether the engine is still there.
-constexpr Duration kSilence = std::chrono::seconds(1);
 
 class Follower {
  public:
@@ -24,7 +22,7 @@ class Follower {
         reference_(fmt::format("{}", run.value)),
         presenter_(presenter),
         signals_(signals),
-        reader_(context.tenant()) {}
+        reader_(context) {}
 
   Result<FollowResult> Run() {
     for (;;) {

@@ -51,9 +51,8 @@ Status Report(const Context& context, Runner& runner, const RunView& summary,
   const model::RunHeader& header = summary.header;
   RunView view;
   if (header.state == model::RunState::kFailed) {
-    HEADWORKS_ASSIGN(
-        view, RunReader(context.tenant())
-                  .Read(runner, fmt::format("{}", header.run_no.value), context.clock.Now()));
+    HEADWORKS_ASSIGN(view, RunReader(context).Read(runner, fmt::format("{}", header.run_no.value),
+                                                   context.clock.Now()));
     const auto failed = DecidingTasks(view);
     for (std::size_t i = 0; i < std::min(failed.size(), kMostFailures); ++i)
       HEADWORKS_TRY(ShowFailure(context, runner, view, failed[i], presenter));

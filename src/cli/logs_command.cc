@@ -96,7 +96,7 @@ Result<Exit> ShowLogs(const Context& context, const LogsArgs& args) {
   if (args.attempt != 0 && args.task.empty())
     return Error{Code::kInvalidArgument, "--attempt needs a task: `headworks runs logs RUN TASK`"};
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
-  RunReader reader(context.tenant());
+  RunReader reader(context);
   HEADWORKS_ASSIGN(RunView view, reader.ReadSummary(*runner, args.run));
   const std::string reference = fmt::format("{}", view.header.run_no.value);
   log_store::Query query{.tenant = context.tenant(),

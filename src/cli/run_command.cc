@@ -122,18 +122,23 @@ Result<Exit> RunFile(const Context& context, const RunArgs& args) {
   HEADWORKS_ASSIGN(auto runner,
                    args.detach ? AttachRunner(context) : OpenOrAttach(context, options));
   if (runner->is_engine()) HEADWORKS_TRY(NoteUnfinished(context, *runner));
+  if (!runner->is_engine() && !args.detach)
+    Note("another process is the engine of this store: following it");
   HEADWORKS_TRY(runner->Register(workflow, SourceOf(args.file)));
-  HEADWORKS_ASSIGN(const RunHandle handle, runner->Start(workflow->name().workflow, start));
+  const auto ask = [&](Runner& engine) -> Result<RunNo> {
+    HEADWORKS_ASSIGN(const RunHandle handle, engine.Start(workflow->name().workflow, start));
+    return handle.run();
+  };
+  HEADWORKS_ASSIGN(const RunNo run, AskEngine(context, runner, options, ask));
   if (args.detach) {
+    HEADWORKS_ASSIGN(const RunView view,
+                     RunReader(context).ReadSummary(*runner, fmt::format("{}", run.value)));
     if (context.wants_table())
-      Print(fmt::format("run {} {}\n", handle.run().value, handle.run_id().value));
+      Print(fmt::format("run {} {}\n", run.value, view.header.run_id.value));
     else
-      PrintValue(context.settings().output,
-                 json::object{{"run", handle.run().value}, {"id", handle.run_id().value}});
+      PrintValue(context.settings().output, RunJson(view.header));
     return Exit::kOk;
   }
-  const RunNo run = handle.run();
-  if (!runner->is_engine()) Note("another process is the engine of this store: following it");
   return FollowToEnd(context, std::move(runner), run, signals);
 }
 

@@ -36,8 +36,9 @@ std::uint32_t RunView::settled() const {
 
 Result<RunView> RunReader::ReadSummary(Runner& runner, std::string_view reference) {
   RunView view;
-  HEADWORKS_ASSIGN(store::RunRecord record, runner.query().GetRun(tenant_, reference));
-  view.header = std::move(record.header);
+  auto record = runner.query().GetRun(tenant_, reference);
+  if (!record) return NameStore(context_, std::move(record).error());
+  view.header = std::move(record->header);
   if (workflow_ == nullptr || workflow_->version() != view.header.version) {
     HEADWORKS_ASSIGN(const std::string text,
                      runner.workflows().GetVersion(tenant_, view.header.version));

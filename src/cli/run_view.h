@@ -9,6 +9,7 @@
 #include "headworks/model/run.h"
 #include "headworks/model/step.h"
 #include "headworks/runner/runner.h"
+#include "session.h"
 
 namespace headworks::cli {
 
@@ -38,9 +39,11 @@ struct RunView {
 /// Reads views of runs; keeps the last workflow, which never changes under a run (I2).
 class RunReader {
  public:
-  explicit RunReader(TenantId tenant) : tenant_(std::move(tenant)) {}
+  /// Borrows the context.
+  explicit RunReader(const Context& context) : context_(context), tenant_(context.tenant()) {}
 
-  /// Counts only: independent of the number of tasks.
+  /// Counts only: independent of the number of tasks.  An error names the store: a run that is not
+  /// there may be in another.
   Result<RunView> ReadSummary(Runner& runner, std::string_view reference);
   Result<RunView> Read(Runner& runner, std::string_view reference, Instant now);
 
@@ -48,6 +51,7 @@ class RunReader {
   /// All task rows, and the holders of those that are live.
   Result<std::vector<model::StoredTask>> ReadRows(Runner& runner, RunView& view);
 
+  const Context& context_;
   TenantId tenant_;
   std::shared_ptr<const model::Workflow> workflow_;
 };

@@ -84,8 +84,8 @@ void PrintRunTables(const RunView& view, Instant now) {
 }
 
 Result<RunNo> Execute(const Context& context, Runner& runner, const RunCommandArgs& args) {
-  HEADWORKS_ASSIGN(const auto record, runner.query().GetRun(context.tenant(), args.run));
-  const RunNo run = record.header.run_no;
+  HEADWORKS_ASSIGN(const RunView view, RunReader(context).ReadSummary(runner, args.run));
+  const RunNo run = view.header.run_no;
   control::Command command = MakeCommand(context, args.kind, run);
   command.rerun = args.rerun;
   command.task = args.task;
@@ -133,7 +133,7 @@ Result<Exit> ListRuns(const Context& context, const ListRunsArgs& args) {
 Result<Exit> ShowRun(const Context& context, const std::string& reference) {
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   const Instant now = context.clock.Now();
-  HEADWORKS_ASSIGN(const RunView view, RunReader(context.tenant()).Read(*runner, reference, now));
+  HEADWORKS_ASSIGN(const RunView view, RunReader(context).Read(*runner, reference, now));
   if (context.wants_table()) {
     PrintRunTables(view, now);
     return Exit::kOk;
@@ -169,7 +169,7 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
   HEADWORKS_ASSIGN(const bool live, EngineIsLive(context));
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   const Instant now = context.clock.Now();
-  HEADWORKS_ASSIGN(const RunView view, RunReader(context.tenant()).Read(*runner, run, now));
+  HEADWORKS_ASSIGN(const RunView view, RunReader(context).Read(*runner, run, now));
   HEADWORKS_ASSIGN(const TaskNo no, FindTask(*view.workflow, task));
   const auto lines = ExplainTask(view, no, live, now);
   if (context.wants_table()) {
@@ -190,13 +190,17 @@ Result<Exit> RerunAndFollow(const Context& context, const RunCommandArgs& args) 
   RunnerOptions options = context.options();
   options.enable_recovery = false;
   HEADWORKS_ASSIGN(auto runner, OpenOrAttach(context, options));
-  HEADWORKS_ASSIGN(const RunNo run, Execute(context, *runner, args));
+  HEADWORKS_ASSIGN(const RunNo run, AskEngine(context, runner, options, [&](Runner& engine) {
+                     return Execute(context, engine, args);
+                   }));
   return FollowToEnd(context, std::move(runner), run, signals);
 }
 
 Result<Exit> CommandRun(const Context& context, const RunCommandArgs& args) {
-  HEADWORKS_ASSIGN(const auto runner, OpenForCommands(context));
-  HEADWORKS_ASSIGN(const RunNo run, Execute(context, *runner, args));
+  HEADWORKS_ASSIGN(auto runner, OpenForCommands(context));
+  HEADWORKS_ASSIGN(const RunNo run,
+                   AskEngine(context, runner, OptionsForCommands(context),
+                             [&](Runner& engine) { return Execute(context, engine, args); }));
   const bool engine = runner->is_engine();
   std::string state = "deleted";
   if (args.kind != control::CommandKind::kDelete) {

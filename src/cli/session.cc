@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <future>
+
 namespace headworks::cli {
 
 RunnerOptions Context::options() const {
@@ -58,18 +60,40 @@ Result<std::unique_ptr<Runner>> OpenOrAttach(const Context& context, const Runne
   return NameStore(context, std::move(runner).error());
 }
 
-Result<std::unique_ptr<Runner>> OpenForCommands(const Context& context) {
+RunnerOptions OptionsForCommands(const Context& context) {
   RunnerOptions options = context.options();
   options.start_tasks = false;
   options.enable_recovery = false;
-  return OpenOrAttach(context, options);
+  return options;
+}
+
+Result<std::unique_ptr<Runner>> OpenForCommands(const Context& context) {
+  return OpenOrAttach(context, OptionsForCommands(context));
+}
+
+Result<RunNo> AskEngine(const Context& context, std::unique_ptr<Runner>& runner,
+                        const RunnerOptions& options,
+                        const std::function<Result<RunNo>(Runner&)>& ask) {
+  if (runner->is_engine()) return ask(*runner);
+  // What is asked lies in the inbox, so any engine answers it, and asking twice would do it twice.
+  auto answer = std::async(std::launch::async, [&] { return ask(*runner); });
+  std::unique_ptr<Runner> engine;
+  while (answer.wait_for(kSilence) != std::future_status::ready) {
+    if (engine != nullptr) continue;
+    auto opened = Runner::Open(options);
+    if (opened)
+      engine = *std::move(opened);
+    else if (opened.error().code != Code::kConflict)
+      context.logger.Warning("cannot become the engine", {{"error", opened.error().message}});
+  }
+  auto result = answer.get();
+  if (engine != nullptr) runner = std::move(engine);
+  if (!result) return NameStore(context, std::move(result).error());
+  return result;
 }
 
 Result<bool> EngineIsLive(const Context& context) {
-  RunnerOptions options = context.options();
-  options.start_tasks = false;
-  options.enable_recovery = false;
-  auto runner = Runner::Open(options);
+  auto runner = Runner::Open(OptionsForCommands(context));
   if (!runner && runner.error().code == Code::kConflict) return true;
   if (!runner) return NameStore(context, std::move(runner).error());
   HEADWORKS_TRY((*runner)->Shutdown());

@@ -30,6 +30,8 @@ struct Context {
 
 /// How long a command waits for the owner of the store to answer.
 inline constexpr Duration kAnswerTimeout = std::chrono::seconds(10);
+/// Silence after which it is found out whether the engine is still there.
+inline constexpr Duration kSilence = std::chrono::seconds(1);
 
 /// For reading, and for what needs no engine.
 Result<std::unique_ptr<Runner>> AttachRunner(const Context& context);
@@ -38,6 +40,13 @@ Result<std::unique_ptr<Runner>> OpenOrAttach(const Context& context, const Runne
 /// For commands (cancel, rerun, ...): they are applied even if no engine is running, but then
 /// nothing is started.
 Result<std::unique_ptr<Runner>> OpenForCommands(const Context& context);
+/// `ask`s the engine of the store: `runner`, or the one that it is attached to.  If that one goes
+/// away before it answers, `runner` is replaced by an engine with `options`, which answers.
+Result<RunNo> AskEngine(const Context& context, std::unique_ptr<Runner>& runner,
+                        const RunnerOptions& options,
+                        const std::function<Result<RunNo>(Runner&)>& ask);
+/// As the engine for commands: nothing is started.
+RunnerOptions OptionsForCommands(const Context& context);
 /// Whether another process is the engine now.  Finds out by trying to become it.
 Result<bool> EngineIsLive(const Context& context);
 

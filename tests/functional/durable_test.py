@@ -45,6 +45,19 @@ class SeveralProcessesTest(Case):
         self.write("b.go", "")
         self.assertRegex(self.ends(follower, OK), r"run \d+ of other succeeded")
 
+    def test_start_is_taken_over_when_the_owner_never_answers(self):
+        self.write("slow.yaml", flow("slow", ("a", gate("a"))))
+        self.write("quick.yaml", flow("quick", ("q", "echo from quick")))
+        owner = self.start("run", "slow.yaml")
+        self.until_exists("a.here")
+        owner.send_signal(signal.SIGSTOP)
+        asked = self.start("run", "quick.yaml")
+        self.until_said(asked, "another process is the engine")
+        owner.kill()
+        owner.wait()
+        self.assertRegex(self.ends(asked, OK), r"run \d+ of quick succeeded")
+        self.assertEqual(len(self.json("runs", "list", "--workflow", "quick")), 1)
+
     def test_file_that_is_edited_while_it_runs_changes_later_runs_only(self):
         self.write("w.yaml", flow("w", ("a", gate("a")), ("b", "echo old")))
         runner = self.start("run", "w.yaml")

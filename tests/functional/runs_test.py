@@ -40,7 +40,8 @@ class LookTest(Case):
         run = self.json("runs", "show", "@last")
         for reference in (run["id"], run["id"][:13], "1"):
             self.assertEqual(self.json("runs", "show", reference)["id"], run["id"])
-        self.hw("runs", "show", "99", code=NOT_FOUND)
+        done = self.hw("runs", "show", "99", code=NOT_FOUND)
+        self.assertIn(str(self.store), done.stderr, "it may be in another store")
         self.hw("runs", "show", "ffffffff", code=NOT_FOUND)
 
     def test_show_has_tasks_attempts_events_and_outputs(self):
