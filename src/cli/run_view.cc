@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 
 #include "headworks/base/text.h"
 
@@ -16,10 +15,14 @@ constexpr int kMostTries = 5;
 
 }  // namespace
 
+void RunView::AddAttempt(model::AttemptRecord attempt) {
+  latest[attempt.task] = attempts.size();
+  attempts.push_back(std::move(attempt));
+}
+
 const model::AttemptRecord* RunView::LastAttempt(TaskNo task) const {
-  const auto last = std::find_if(attempts.rbegin(), attempts.rend(),
-                                 [&](const auto& attempt) { return attempt.task == task; });
-  return last == attempts.rend() ? nullptr : &*last;
+  const auto found = latest.find(task);
+  return found == latest.end() ? nullptr : &attempts[found->second];
 }
 
 Duration RunView::Elapsed(Instant now) const {
@@ -74,7 +77,7 @@ Result<RunView> RunReader::Read(Runner& runner, std::string_view reference, Inst
   for (Epoch after;;) {
     HEADWORKS_ASSIGN(auto page, runner.query().ListAttempts(tenant_, view.header.run_no,
                                                             std::nullopt, after, kPage));
-    std::ranges::move(page, std::back_inserter(view.attempts));
+    for (model::AttemptRecord& attempt : page) view.AddAttempt(std::move(attempt));
     if (page.size() < kPage) break;
     after = view.attempts.back().epoch;
   }

@@ -19,12 +19,15 @@ struct RunView {
   std::shared_ptr<const model::Workflow> workflow;
   /// Every task, waiting and ready derived as the engine derives them; empty in a summary.
   std::vector<model::TaskRun> tasks;
-  /// Ended attempts in order of epoch; empty in a summary.
+  /// Ended attempts in order of epoch, by AddAttempt; empty in a summary.
   std::vector<model::AttemptRecord> attempts;
+  /// Where in `attempts` the latest of a task is.
+  std::map<TaskNo, std::size_t> latest;
   /// Executor and holder of tasks that are queued or running.
   std::map<TaskNo, std::string> holders;
 
   const std::string& id(TaskNo task) const { return workflow->task(task).id; }
+  void AddAttempt(model::AttemptRecord attempt);
   /// The latest ended attempt of `task`, if any.
   const model::AttemptRecord* LastAttempt(TaskNo task) const;
   /// From start to end, or to `now` while it runs.

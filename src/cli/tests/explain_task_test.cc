@@ -107,7 +107,7 @@ TEST_F(ExplainTaskTest, SettledSaysHowItEnded) {
   attempt.outcome.reason = model::Reason::kExitCode;
   attempt.outcome.exit_code = 7;
   attempt.outcome.error = "no route";
-  view_.attempts.push_back(attempt);
+  view_.AddAttempt(attempt);
   const std::string text = Explain("a", false);
   EXPECT_NE(text.find("its last attempt, try 3, ended in failed (exit code 7)"), std::string::npos)
       << text;
