@@ -326,7 +326,8 @@ store::WorkflowStore& Runner::workflows() { return parts_->database->workflows()
 store::Inbox& Runner::inbox() { return parts_->database->inbox(); }
 log_store::LogStore& Runner::logs() { return *parts_->logs; }
 
-Status Runner::Register(std::shared_ptr<const model::Workflow> workflow, std::string_view source) {
+Status Runner::Register(const std::shared_ptr<const model::Workflow>& workflow,
+                        std::string_view source) {
   const model::Namespace& name = workflow->name();
   if (name.tenant != parts_->options.tenant)
     return Error{Code::kPermissionDenied,

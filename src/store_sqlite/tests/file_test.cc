@@ -17,10 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using store::conformance::kShard;
-using store::conformance::kT0;
 using store::conformance::kTenant;
-using store::conformance::Message;
 using store::conformance::NewRun;
 using store::conformance::PlainHeader;
 

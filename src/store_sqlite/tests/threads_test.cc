@@ -26,6 +26,7 @@ TEST(SqliteThreads, ManyMayCreateTheSameFileAtOnce) {
   std::atomic<int> opened{0};
   {
     std::vector<std::jthread> threads;
+    threads.reserve(8);
     for (int i = 0; i < 8; ++i) {
       threads.emplace_back([&] {
         auto db = Open(folder.File("db"), {});
@@ -75,6 +76,7 @@ TEST(SqliteThreads, AppendsOfManyThreadsAreAllStoredOnce) {
   ASSERT_TRUE(engine.Own());
   {
     std::vector<std::jthread> threads;
+    threads.reserve(kThreads);
     for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {
         for (int i = 0; i < kEach; ++i) {

@@ -166,7 +166,8 @@ class Runner {
   Runner& operator=(const Runner&) = delete;
 
   /// Makes a workflow known under its name; the newest version counts for later starts (I2).
-  Status Register(std::shared_ptr<const model::Workflow> workflow, std::string_view source = "");
+  Status Register(const std::shared_ptr<const model::Workflow>& workflow,
+                  std::string_view source = "");
   /// Starts the registered (or HEADWORKS_WORKFLOW) workflow `name`: "workflow", or
   /// "package::workflow".  Durable when it returns.
   Result<RunHandle> Start(std::string_view name, const StartOptions& options = {});
