@@ -306,30 +306,30 @@ class CommandTree {
 /// What is likely meant where the parser only says that something does not fit.
 std::string Diagnose(const CLI::App& root, int argc, const char* const* argv,
                      const std::string& message) {
-  CommandNode node = CommandTree::Describe(root);
-  std::vector<std::string> options = node.options;
+  const CommandNode tree = CommandTree::Describe(root);
+  const CommandNode* node = &tree;
   std::string path = "headworks";
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     if (word.starts_with("--") && word.size() > 2) {
       const std::string name = word.substr(0, word.find('='));
-      std::vector<std::string_view> known(options.begin(), options.end());
-      known.insert(known.end(), node.options.begin(), node.options.end());
+      std::vector<std::string_view> known(tree.options.begin(), tree.options.end());
+      known.insert(known.end(), node->options.begin(), node->options.end());
       if (std::ranges::find(known, name) == known.end())
         return fmt::format("{} has no option {}{}", path, name, DidYouMean(name, known));
     }
-    if (word.starts_with("-") || node.commands.empty()) continue;
-    const auto child = std::ranges::find(node.commands, word, &CommandNode::name);
-    if (child == node.commands.end()) {
+    if (word.starts_with("-") || node->commands.empty()) continue;
+    const auto child = std::ranges::find(node->commands, word, &CommandNode::name);
+    if (child == node->commands.end()) {
       // The word may be the value of the option before it.
       if (i > 1 && argv[i - 1][0] == '-') continue;
       std::vector<std::string_view> known;
-      for (const CommandNode& command : node.commands) known.push_back(command.name);
+      known.reserve(node->commands.size());
+      for (const CommandNode& command : node->commands) known.push_back(command.name);
       return fmt::format("{} has no command '{}'{}", path, word, DidYouMean(word, known));
     }
     path += " " + word;
-    const CommandNode next = *child;
-    node = next;
+    node = &*child;
   }
   return message;
 }

@@ -69,6 +69,7 @@ std::string FishCompletion(const CommandNode& root) {
   add("-n __fish_use_subcommand", root);
   for (const CommandNode& group : root.commands) {
     std::vector<std::string> names;
+    names.reserve(group.commands.size());
     for (const CommandNode& command : group.commands) names.push_back(command.name);
     add(names.empty() ? fmt::format("-n '__fish_seen_subcommand_from {}'", group.name)
                       : fmt::format("-n '__fish_seen_subcommand_from {}; and not "

@@ -44,7 +44,7 @@ class Follower {
   Status AskForCancel() {
     cancel_asked_ = true;
     presenter_.Say(fmt::format("cancelling run {} (Ctrl-C again leaves at once)", run_.value));
-    const auto asked = runner_->control().Execute(
+    auto asked = runner_->control().Execute(
         MakeCommand(context_, control::CommandKind::kCancel, run_), kLook);
     // Not answered yet: it is stored and will happen.  Conflict: the run ended meanwhile.
     if (!asked && asked.error().code != Code::kUnavailable && asked.error().code != Code::kConflict)

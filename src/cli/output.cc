@@ -59,6 +59,7 @@ void Table::AddRow(std::vector<std::string> cells) {
 
 std::string Table::Render() const {
   std::vector<std::size_t> widths;
+  widths.reserve(headings_.size());
   for (const std::string& heading : headings_) widths.push_back(DisplayWidth(heading));
   for (const auto& row : rows_)
     for (std::size_t i = 0; i < row.size(); ++i)

@@ -140,6 +140,7 @@ Result<Exit> ShowRun(const Context& context, const std::string& reference) {
   }
   const RunNo run = view.header.run_no;
   std::vector<TaskNo> all;
+  all.reserve(view.tasks.size());
   for (std::uint32_t no = 0; no < view.tasks.size(); ++no) all.emplace_back(no);
   HEADWORKS_ASSIGN(const auto outputs, runner->query().ReadOutputs(context.tenant(), run, all));
   HEADWORKS_ASSIGN(const auto events,
