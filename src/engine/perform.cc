@@ -34,6 +34,10 @@ void Engine::PerformEffects(std::vector<Work>& works) {
   if (!settled.empty()) dispatcher_.Settled(settled);
   for (const auto& attempt : offers) Offer(attempt);
   stats_.attempts += offers.size();
+  if (observer_)
+    for (const RunNo run : visited_)
+      if (const auto slot = slots_.find(run); slot != slots_.end() && slot->second->deleted)
+        observer_->Deleted(slot->second->run.header.tenant, run, slot->second->run.header.run_id);
   Answer(works);
   EvictVisited();
 }

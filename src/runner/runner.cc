@@ -25,6 +25,7 @@
 #include "headworks/spec/params.h"
 #include "headworks/store_memory/memory_store.h"
 #include "headworks/store_sqlite/sqlite_store.h"
+#include "janitor.h"
 #include "store_resolver.h"
 
 namespace headworks {
@@ -58,8 +59,15 @@ class LogLines final : public executor_inline::LineSink {
 /// Tells those who wait for a run, and the embedder, what was committed.
 class Watcher final : public engine::Observer {
  public:
-  explicit Watcher(std::function<void(const RunEvent&)> on_event)
-      : on_event_(std::move(on_event)) {}
+  Watcher(std::function<void(const RunEvent&)> on_event,
+          std::function<void(const Janitor::Deleted&)> remove)
+      : on_event_(std::move(on_event)), janitor_(std::in_place, std::move(remove)) {}
+
+  void Deleted(const TenantId& tenant, RunNo run, const RunId& run_id) override {
+    janitor_->Add({tenant, run, run_id});
+  }
+  /// Removes what is left to remove.  Nothing is committed any more.
+  void Finish() { janitor_.reset(); }
 
   void Committed(std::span<const engine::Change> changes) override {
     bool ended = false;
@@ -90,6 +98,7 @@ class Watcher final : public engine::Observer {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t ends_ = 0;
+  std::optional<Janitor> janitor_;
 };
 
 std::string BootId() {
@@ -150,6 +159,7 @@ struct Runner::Parts {
   bool shut_down = false;
 
   Status OpenStores();
+  void RemoveTraces(const Janitor::Deleted& run);
   Status TakeOwnership();
   Status OpenExecutors();
   Status StartEngine();
@@ -196,8 +206,17 @@ Status Runner::Parts::OpenStores() {
     options.registry = own_registry.get();
   }
   registry = options.registry;
-  watcher = std::make_unique<Watcher>(options.on_event);
+  watcher = std::make_unique<Watcher>(options.on_event,
+                                      [this](const Janitor::Deleted& run) { RemoveTraces(run); });
   return {};
+}
+
+void Runner::Parts::RemoveTraces(const Janitor::Deleted& run) {
+  Status removed = logs->DeleteRun(run.tenant, run.run);
+  if (removed) removed = process_executor->RemoveScratch(run.run_id);
+  if (!removed)
+    logger->Warning("what a deleted run left cannot be removed",
+                    {{"run", run.run_id.value}, {"error", removed.error().message}});
 }
 
 Status Runner::Parts::OpenExecutors() {
@@ -449,6 +468,7 @@ Status Runner::Shutdown() {
   }
   p.control.reset();
   p.loop.reset();
+  if (p.watcher) p.watcher->Finish();
   p.process_executor.reset();
   p.inline_executor.reset();
   p.engine.reset();

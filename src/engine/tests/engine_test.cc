@@ -98,5 +98,38 @@ TEST_F(EngineTest, AStartKeyMakesOneRunInOneRoundAndInLaterOnes) {
   EXPECT_EQ(dispatcher_.taken.size(), 2U);
 }
 
+TEST_F(EngineTest, AStartKeyGoesOnWithARunThatOnlyTheStoreKnows) {
+  const auto workflow = Put(Tasks("w", 1));
+  const auto running = Start(*workflow, "running");
+  Tick(2);
+  engine_.StopQueueing();
+  const auto pending = Start(*workflow, "pending");
+  Tick(2);
+  ASSERT_TRUE(*running && *pending);
+  EXPECT_EQ(Stored((*pending)->run).state, RunState::kPending);
+  ASSERT_TRUE(engine_.Close());
+
+  ManualDispatcher dispatcher;
+  Engine next({.owner = "next", .recover = false}, store_, dispatcher, clock_, random_, logger_,
+              nullptr);
+  ASSERT_TRUE(next.Open());
+  next.Tick();
+  EXPECT_TRUE(dispatcher.taken.empty()) << "it recovers nothing by itself";
+  std::vector<RunNo> found;
+  for (const std::string key : {"running", "pending"})
+    next.Start({.tenant = tenant_,
+                .name = workflow->name(),
+                .version = workflow->version(),
+                .input = "{}",
+                .start_key = key},
+               [&](const Result<control::Started>& started) {
+                 if (started && started->existed) found.push_back(started->run);
+               });
+  for (int i = 0; i < 4; ++i) next.Tick();
+  EXPECT_EQ(found, (std::vector{(*running)->run, (*pending)->run}));
+  ASSERT_EQ(dispatcher.taken.size(), 2U);
+  EXPECT_NE(dispatcher.taken[0].key.run, dispatcher.taken[1].key.run);
+}
+
 }  // namespace
 }  // namespace headworks::engine

@@ -356,6 +356,33 @@ TEST_P(RunnerTest, UnknownAndDisabledWorkflowsSaySo) {
   EXPECT_EQ(runner_->Start("off").error().code, Code::kConflict);
 }
 
+TEST_P(RunnerTest, DeletedRunsLeaveNoFilesAndNoLogs) {
+  options_.scratch_dir = folder_ / "scratch";
+  Open();
+  WorkflowBuilder w("gone");
+  w.Task("a").Run(
+      "echo kept; touch $HEADWORKS_SCRATCH/x; "
+      "echo \"folder=$HEADWORKS_SCRATCH\" > $HEADWORKS_OUTPUT");
+  Register(w);
+  const auto handle = Start("gone");
+  ASSERT_EQ(StateOf(handle.Wait(30s)), model::RunState::kSucceeded);
+  const std::string output = handle.Output("a").value();
+  const auto begin = output.find('/');
+  const fs::path scratch = output.substr(begin, output.find('"', begin) - begin);
+  ASSERT_TRUE(fs::exists(scratch / "x")) << output;
+  const log_store::Query lines{.tenant = TenantId("public"), .run = handle.run()};
+  ASSERT_FALSE(runner_->logs().Read(lines)->entries.empty());
+  ASSERT_TRUE(runner_->control().Execute({.tenant = TenantId("public"),
+                                          .kind = control::CommandKind::kDelete,
+                                          .run = handle.run(),
+                                          .actor = "test"},
+                                         30s));
+  EXPECT_EQ(handle.Status().error().code, Code::kNotFound);
+  ASSERT_TRUE(runner_->Shutdown());
+  EXPECT_FALSE(fs::exists(scratch));
+  EXPECT_TRUE(runner_->logs().Read(lines)->entries.empty());
+}
+
 TEST_P(RunnerTest, HealthNamesEveryService) {
   Open();
   std::vector<std::string> names;

@@ -68,6 +68,8 @@ class Observer {
  public:
   virtual ~Observer() = default;
   virtual void Committed(std::span<const Change> changes) = 0;
+  /// The run is gone from the store; what is kept of it elsewhere may go too.
+  virtual void Deleted(const TenantId& tenant, RunNo run, const RunId& run_id) = 0;
 };
 
 /// Figures since the start, for health, benches and tests.
