@@ -82,6 +82,7 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
     const auto holder = holders.find(offer.task);
     const LiveRef ref{run, offer.task, offer.epoch};
     const auto soft = soft_failures_.find(ref);
+    if (soft != soft_failures_.end() && soft->second == kAnsweredNo) continue;
     const bool mine = holder != holders.end() && *holder->second == options_.owner;
     if (!mine || (soft != soft_failures_.end() && soft->second == kInDoubt))
       Doubt(MakeAttempt(slot, offer.task, offer.epoch));

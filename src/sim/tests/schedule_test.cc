@@ -59,6 +59,8 @@ INSTANTIATE_TEST_SUITE_P(
         Found{9695, "half a round queued a task before it applied the cancel"},
         Found{17465, "answers about attempts were dropped between the halves of a round"},
         Found{32723, "an offer that was due again ended the doubt about a zombie"},
+        Found{48228,
+              "a refused offer was asked about, and made, again before its refusal was applied"},
         Found{20886, "an engine that had lost its lease acknowledged its successor's verdict"}),
     [](const auto& info) { return std::to_string(info.param.seed); });
 
