@@ -35,6 +35,9 @@ struct Figure {
   /// "ms" is better when small, a rate when large; the ratio is 1 where the engine is as fast as
   /// its floor, 0.5 where it takes twice as long.
   bool smaller_is_better = false;
+  /// Processor time of all threads for one task, which says more than the clock on a busy machine.
+  std::optional<double> engine_cpu_us;
+  std::optional<double> floor_cpu_us;
   std::optional<std::int64_t> commits;
   std::optional<std::int64_t> rows;
   std::string aim;
@@ -97,14 +100,24 @@ class Scratch {
   fs::path path_;
 };
 
+/// Processor time of this program so far.
+double CpuSeconds();
+
 class Stopwatch {
  public:
   double Seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
+  double Cpu() const { return CpuSeconds() - cpu_; }
 
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double cpu_ = CpuSeconds();
+};
+
+struct Spent {
+  double seconds = 0;
+  double cpu = 0;
 };
 
 }  // namespace headworks::bench

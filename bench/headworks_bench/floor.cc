@@ -94,7 +94,7 @@ class Tables {
       "INSERT INTO task VALUES ('public', ?1, ?2, -1, 2, 0, ?2 + 1, 0, 0, 0, 0, 0, 0, 0, "
       "1800000000000000, NULL, NULL, 'inline', NULL, "
       "'host:12345:0191a0b1-0000-7000-8000-000000000000', NULL)",
-      "UPDATE task SET state = 5, tries = 1, executor = '', holder = '', output = x'017b7d' "
+      "UPDATE task SET state = 5, tries = 1, executor = '', holder = '' "
       "WHERE tenant_id = 'public' AND run_no = ?1 AND task_no = ?2 AND map_index = -1",
       "INSERT INTO attempt VALUES ('public', ?1, ?2 + 1, ?2, -1, 1, 0, 1, 0, NULL, NULL, "
       "1800000000000000, 1800000000000000, 1800000000000000, 0, '')",
@@ -163,7 +163,7 @@ Written ReadWritten(const std::filesystem::path& database) {
   return written;
 }
 
-double FloorSeconds(const std::filesystem::path& database, const FloorOptions& options) {
+Spent MeasureFloor(const std::filesystem::path& database, const FloorOptions& options) {
   Tables tables(database);
   std::int64_t tasks = 0;
   for (const std::uint32_t wave : options.waves) tasks += wave;
@@ -204,7 +204,7 @@ double FloorSeconds(const std::filesystem::path& database, const FloorOptions& o
       }
     tables.Commit();
   }
-  return watch.Seconds();
+  return {watch.Seconds(), watch.Cpu()};
 }
 
 }  // namespace headworks::bench

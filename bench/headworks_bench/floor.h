@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 
+#include "bench.h"
+
 namespace headworks::bench {
 
 /// What the engine left in a database: to write the same, and to count.
@@ -25,8 +27,8 @@ struct FloorOptions {
   std::int64_t events = 0;
 };
 
-/// Seconds of a bare program for the same burn-down: the runs are there already, each task is
+/// What a bare program needs for the same burn-down: the runs are there already, each task is
 /// queued and then settled (row, attempt), with the commits' bound of 2,000 rows.  Makes the file.
-double FloorSeconds(const std::filesystem::path& database, const FloorOptions& options);
+Spent MeasureFloor(const std::filesystem::path& database, const FloorOptions& options);
 
 }  // namespace headworks::bench

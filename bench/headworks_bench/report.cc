@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/statfs.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,6 +40,12 @@ Scratch::~Scratch() {
   fs::remove_all(path_, ignored);
 }
 
+double CpuSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
 double FlushMicros(const fs::path& folder) {
   const fs::path file = folder / "flush";
   const int fd = open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
@@ -71,15 +78,16 @@ json::value OrNull(const auto& value) {
 }  // namespace
 
 void PrintHeading() {
-  fmt::print("{:<4} {:<58} {:>8} {:>10} {:>10} {:>6} {:>8} {:>9}  {}\n", "", "workload", "engine",
-             "floor", "unit", "ratio", "commits", "flush us", "aim");
+  fmt::print("{:<4} {:<58} {:>8} {:>8} {:>7} {:>6} {:>7} {:>7} {:>7} {:>6}  {}\n", "", "workload",
+             "engine", "floor", "unit", "ratio", "cpu us", "floor", "commits", "flush", "aim");
 }
 
 void Print(const Figure& f) {
-  fmt::print("{:<4} {:<58} {:>8} {:>10} {:>10} {:>6} {:>8} {:>9.0f}  {}\n", f.workload, f.what,
-             Number(f.engine), Number(f.floor), f.unit,
-             f.ratio() ? fmt::format("{:.2f}", *f.ratio()) : "-",
-             f.commits ? fmt::format("{}", *f.commits) : "-", f.flush_us, f.aim);
+  fmt::print("{:<4} {:<58} {:>8} {:>8} {:>7} {:>6} {:>7} {:>7} {:>7} {:>6.0f}  {}\n", f.workload,
+             f.what, Number(f.engine), Number(f.floor), f.unit,
+             f.ratio() ? fmt::format("{:.2f}", *f.ratio()) : "-", Number(f.engine_cpu_us),
+             Number(f.floor_cpu_us), f.commits ? fmt::format("{}", *f.commits) : "-", f.flush_us,
+             f.aim);
   std::fflush(stdout);
 }
 
@@ -92,6 +100,8 @@ bool WriteJson(const Figures& figures, const std::string& path) {
                     {"engine", f.engine},
                     {"floor", OrNull(f.floor)},
                     {"ratio", OrNull(f.ratio())},
+                    {"engine_cpu_us_per_task", OrNull(f.engine_cpu_us)},
+                    {"floor_cpu_us_per_task", OrNull(f.floor_cpu_us)},
                     {"commits", OrNull(f.commits)},
                     {"rows", OrNull(f.rows)},
                     {"fdatasync_p50_us", f.flush_us},

@@ -11,7 +11,7 @@ namespace headworks::bench {
 namespace {
 
 struct BurnDownResult {
-  double seconds = 0;
+  Spent spent;
   Written written;  // while it burnt down
 };
 
@@ -28,7 +28,7 @@ BurnDownResult Measure(const fs::path& database, std::int64_t runs, model::Actio
   const Stopwatch watch;
   site.Open();
   site.AwaitEnds(runs);
-  BurnDownResult result{.seconds = watch.Seconds()};
+  BurnDownResult result{.spent = {watch.Seconds(), watch.Cpu()}};
   site.Close();
   result.written = ReadWritten(database);
   result.written.commits -= before.commits;
@@ -47,7 +47,7 @@ Figures BurnDown(const Options& options) {
     const auto engine =
         Measure(scratch.path() / "engine.db", runs, model::FunctionAction{"nothing"});
     const std::array waves{runs};
-    const double floor = FloorSeconds(
+    const Spent floor = MeasureFloor(
         scratch.path() / "floor.db",
         {.waves = waves, .run_per_task = true, .events = engine.written.events / runs});
     const std::int64_t rows =
@@ -55,8 +55,10 @@ Figures BurnDown(const Options& options) {
     figures.push_back({.workload = "W1",
                        .what = fmt::format("{} single-task runs, inline", runs),
                        .unit = "runs/s",
-                       .engine = runs / engine.seconds,
-                       .floor = runs / floor,
+                       .engine = runs / engine.spent.seconds,
+                       .floor = runs / floor.seconds,
+                       .engine_cpu_us = engine.spent.cpu * 1e6 / runs,
+                       .floor_cpu_us = floor.cpu * 1e6 / runs,
                        .commits = engine.written.commits,
                        .rows = rows,
                        .aim = "30,000, ratio 0.5",
@@ -79,7 +81,7 @@ Figures BurnDownProcesses(const Options& options) {
   return {{.workload = "W1p",
            .what = fmt::format("{} single-task runs of /bin/true; floor: posix_spawn", runs),
            .unit = "runs/s",
-           .engine = runs / engine.seconds,
+           .engine = runs / engine.spent.seconds,
            .floor = (before + after) / 2,
            .commits = engine.written.commits,
            .aim = "ratio 0.85",

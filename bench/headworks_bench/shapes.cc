@@ -78,18 +78,20 @@ Figure Measure(const Options& options, const WorkflowPtr& workflow) {
   };
   site.Open();
   site.AwaitEnds(1);
-  const double seconds = watch.Seconds();
+  const Spent spent{watch.Seconds(), watch.Cpu()};
   site.Close();
   const Written after = ReadWritten(database);
   if (after.attempts != workflow->size()) Die("a task did not run exactly once");
   const auto waves = Waves(*workflow);
-  const double floor = FloorSeconds(scratch.path() / "floor.db",
-                                    {.waves = waves, .events = after.events - before.events});
+  const Spent floor = MeasureFloor(scratch.path() / "floor.db",
+                                   {.waves = waves, .events = after.events - before.events});
   figure.what = fmt::format("{} ({} tasks, {} deep), inline", workflow->name().workflow,
                             workflow->size(), waves.size());
   figure.unit = "tasks/s";
-  figure.engine = workflow->size() / seconds;
-  figure.floor = workflow->size() / floor;
+  figure.engine = workflow->size() / spent.seconds;
+  figure.floor = workflow->size() / floor.seconds;
+  figure.engine_cpu_us = spent.cpu * 1e6 / workflow->size();
+  figure.floor_cpu_us = floor.cpu * 1e6 / workflow->size();
   figure.commits = after.commits - before.commits;
   figure.rows = 2 * after.tasks + after.attempts + after.events - before.events;
   return figure;

@@ -60,7 +60,10 @@ void Site::OnEvent(const RunEvent& event) {
     ++ended_;
     if (event.run_state != model::RunState::kSucceeded) ++failed_;
   }
-  changed_.notify_all();
+  if (awaited_ != nullptr && (*awaited_)()) {
+    awaited_ = nullptr;
+    changed_.notify_one();
+  }
 }
 
 void Site::Register(const std::shared_ptr<const model::Workflow>& workflow) {
@@ -93,7 +96,9 @@ void Site::AwaitEnds(std::int64_t count) {
 
 void Site::Await(const std::function<bool()>& condition) {
   std::unique_lock lock(mutex_);
-  if (!changed_.wait_for(lock, kPatience, condition))
+  if (condition()) return;
+  awaited_ = &condition;
+  if (!changed_.wait_for(lock, kPatience, [&] { return awaited_ == nullptr; }))
     Die(fmt::format("waited for too long; {} runs ended", ended_));
 }
 

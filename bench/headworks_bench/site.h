@@ -36,7 +36,7 @@ class Site {
   void StartMany(const std::string& workflow, std::int64_t count);
   /// Until so many runs ended since the site was made.
   void AwaitEnds(std::int64_t count);
-  /// Until `condition` holds, looked at after each event.
+  /// Until `condition` holds, looked at after each event under the lock: it must be cheap.
   void Await(const std::function<bool()>& condition);
 
   /// Called on the control thread for each event, before it is counted.
@@ -55,6 +55,7 @@ class Site {
   std::condition_variable changed_;
   std::int64_t ended_ = 0;
   std::int64_t failed_ = 0;
+  const std::function<bool()>* awaited_ = nullptr;
   std::unique_ptr<Runner> runner_;  // last: its threads use the rest
 };
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <malloc.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,15 +16,6 @@ namespace headworks::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double CpuSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 double ResidentBytes() {
   std::ifstream statm("/proc/self/statm");
@@ -93,13 +83,12 @@ Figures Idle(const Options& options) {
   site.Open();
   const double seconds = options.quick ? 2 : 15;
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // what opening leaves to do
-  const double cpu = CpuSeconds();
   const Stopwatch watch;
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   return {{.workload = "W5",
            .what = "processor time of an open runner without work",
            .unit = "ms/min",
-           .engine = (CpuSeconds() - cpu) / watch.Seconds() * 60 * 1e3,
+           .engine = watch.Cpu() / watch.Seconds() * 60 * 1e3,
            .flush_us = flush}};
 }
 

@@ -142,7 +142,7 @@ Result<Exit> ShowRun(const Context& context, const std::string& reference) {
   std::vector<TaskNo> all;
   all.reserve(view.tasks.size());
   for (std::uint32_t no = 0; no < view.tasks.size(); ++no) all.emplace_back(no);
-  HEADWORKS_ASSIGN(const auto outputs, runner->query().ReadOutputs(context.tenant(), run, all));
+  HEADWORKS_ASSIGN(const auto ends, runner->query().ReadEnds(context.tenant(), run, all));
   HEADWORKS_ASSIGN(const auto events,
                    runner->query().ListEvents(context.tenant(), run, kMostEvents));
   HEADWORKS_ASSIGN(const auto input, runner->query().ReadInput(context.tenant(), run));
@@ -151,7 +151,7 @@ Result<Exit> ShowRun(const Context& context, const std::string& reference) {
   json::array& tasks = object["tasks"].emplace_array();
   for (const TaskNo no : all) {
     json::object task = TaskJson(view, no);
-    task["output"] = ParsedJson(outputs[no.value]);
+    task["output"] = ParsedJson(ends[no.value].output);
     tasks.emplace_back(std::move(task));
   }
   json::array& attempts = object["attempts"].emplace_array();

@@ -79,10 +79,11 @@ void Engine::Notify(const Slot& slot) {
     told.push_back({header.run_no, header.run_id, task, slot.run.workflow->task(task).id,
                     header.state, state.state, state.reason});
   }
-  for (const auto& event : slot.changes.events)
-    if (event.kind != "mark")
-      told.push_back({header.run_no, header.run_id, std::nullopt, "", header.state,
-                      model::TaskState::kWaiting, header.reason});
+  const bool event =
+      std::ranges::any_of(slot.changes.events, [](const auto& e) { return e.kind != "mark"; });
+  if (event || slot.changes.started || slot.changes.finished)
+    told.push_back({header.run_no, header.run_id, std::nullopt, "", header.state,
+                    model::TaskState::kWaiting, header.reason});
   if (!told.empty()) observer_->Committed(told);
 }
 

@@ -14,6 +14,7 @@ using model::Reason;
 using model::Verdict;
 
 constexpr std::size_t kMaxErrorBytes = 4096;
+constexpr Duration kInputRetry = std::chrono::seconds(1);
 constexpr Duration kMaxSnooze = std::chrono::hours(24 * 3650);
 
 CallEnd End(Verdict verdict, Reason reason, std::string_view error) {
@@ -33,6 +34,15 @@ CallEnd BrokeOff(std::string_view error) {
 CallEnd SnoozeEnd(const Snooze& snooze) {
   CallEnd end = End(Verdict::kSnoozed, Reason::kSnooze, snooze.why);
   end.snooze = std::clamp(snooze.delay, Duration{0}, kMaxSnooze);
+  return end;
+}
+
+/// It never began: that costs no try (I7).
+CallEnd InputEnd(const Error& error) {
+  if (error.code != Code::kUnavailable)
+    return End(Verdict::kFailed, Reason::kDispatchFailed, error.message);
+  CallEnd end = End(Verdict::kSnoozed, Reason::kDispatchFailed, error.message);
+  end.snooze = kInputRetry;
   return end;
 }
 
@@ -61,6 +71,8 @@ CallEnd Call(const TaskFunction& function, TaskContext& context) {
     return End(Verdict::kSkipped, Reason::kNone, skip.why);
   } catch (const Snooze& snooze) {
     return SnoozeEnd(snooze);
+  } catch (const InputMissing& missing) {
+    return InputEnd(missing.error);
   } catch (const Cancelled&) {
     return BrokeOff("the task stopped itself");
   } catch (const std::exception& error) {

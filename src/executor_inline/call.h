@@ -2,6 +2,7 @@
 
 #include "headworks/author/registry.h"
 #include "headworks/author/task.h"
+#include "headworks/base/result.h"
 #include "headworks/base/time.h"
 #include "headworks/model/attempt.h"
 
@@ -16,6 +17,10 @@ struct CallEnd {
   Duration snooze{};
   /// It ended by an exception other than Fail, Skip and Snooze: perhaps because it was stopped.
   bool broke_off = false;
+};
+/// Thrown through the task's code, like Skip, when what it asked for cannot be loaded.
+struct InputMissing {
+  Error error;
 };
 CallEnd Call(const TaskFunction& function, TaskContext& context);
 

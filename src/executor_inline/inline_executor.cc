@@ -35,7 +35,6 @@ constexpr std::size_t kMaxUnsettled = 10'000'000;
 constexpr std::size_t kMaxLineBytes = std::size_t{64} << 10;
 constexpr std::size_t kMaxLogBytes = std::size_t{64} << 20;
 constexpr std::size_t kNamedInDrain = 20;
-constexpr Duration kInputRetry = std::chrono::seconds(1);
 constexpr Duration kLongestWait = std::chrono::hours(24 * 365);
 
 /// (run, epoch) names an attempt within a store.
@@ -113,6 +112,32 @@ class Host final : public TaskHost {
   std::string lost_;
 };
 
+/// Loads what the attempt is given when its code first looks at it.
+class LateInputs final : public TaskInputs {
+ public:
+  LateInputs(executor::Resolver& resolver, const Attempt& attempt)
+      : resolver_(resolver), attempt_(attempt) {}
+
+  std::string_view Input() override { return Load().merged_json; }
+  std::string_view Context() override { return Load().context_json; }
+
+ private:
+  const executor::Resolved& Load() {
+    const std::scoped_lock lock(mutex_);
+    if (!resolved_) {
+      auto resolved = resolver_.Resolve(attempt_);
+      if (!resolved) throw InputMissing{std::move(resolved).error()};
+      resolved_ = *std::move(resolved);
+    }
+    return *resolved_;
+  }
+
+  executor::Resolver& resolver_;
+  const Attempt& attempt_;
+  std::mutex mutex_;
+  std::optional<executor::Resolved> resolved_;
+};
+
 class InlineExecutor final : public executor::Executor {
  public:
   InlineExecutor(const InlineOptions& options, const InlinePorts& ports);
@@ -135,7 +160,7 @@ class InlineExecutor final : public executor::Executor {
   void Work();
   /// How the attempt ended, and how long its code ran, if it began.
   std::pair<Outcome, std::optional<Duration>> Run(Entry& entry);
-  CallEnd CallGuarded(Entry& entry, const executor::Resolved& resolved);
+  CallEnd CallGuarded(Entry& entry);
   void EndLocked(Entry& entry, Outcome outcome);
   void Tell(std::vector<std::pair<AttemptKey, Outcome>> ends);
   void TimedOut(Watchdog::Id serial);
@@ -284,33 +309,26 @@ void InlineExecutor::Work() {
 }
 
 std::pair<Outcome, std::optional<Duration>> InlineExecutor::Run(Entry& entry) {
-  Outcome early{.started_at = ports_.clock.Now()};
-  const auto end_early = [&](Verdict verdict, Reason reason, std::string error) {
-    early.verdict = verdict;
-    early.reason = reason;
-    early.error = std::move(error);
-    early.ended_at = ports_.clock.Now();
-    return std::pair{std::move(early), std::optional<Duration>{}};
-  };
-  const auto resolved = ports_.resolver.Resolve(entry.attempt);
-  if (!resolved && resolved.error().code == Code::kUnavailable) {
-    early.not_before = early.started_at + kInputRetry;
-    return end_early(Verdict::kSnoozed, Reason::kDispatchFailed, resolved.error().message);
-  }
-  if (!resolved)
-    return end_early(Verdict::kFailed, Reason::kDispatchFailed, resolved.error().message);
   if (entry.cause != StopCause::kNone) return {Stopped(entry, "stopped before it began"), {}};
   if (ports_.ledger != nullptr) {
     const Status mark = ports_.ledger->MarkStarted(entry.attempt.key);
     // The ledger's room was checked by Start, so the one refusal is a start that was claimed.
     HEADWORKS_CHECK(mark || mark.error().code == Code::kConflict);
-    if (!mark) return end_early(Verdict::kLost, Reason::kLost, mark.error().message);
+    if (!mark) {
+      const Instant now = ports_.clock.Now();
+      return {Outcome{.verdict = Verdict::kLost,
+                      .reason = Reason::kLost,
+                      .error = mark.error().message,
+                      .started_at = now,
+                      .ended_at = now},
+              {}};
+    }
   }
   sink_->Started(entry.attempt.key);
   const Instant started_at = ports_.clock.Now();
   const Duration begin = ports_.clock.Monotonic();
   entry.last_sign.store(begin.count(), std::memory_order_relaxed);
-  CallEnd end = CallGuarded(entry, *resolved);
+  CallEnd end = CallGuarded(entry);
   const Duration ran = ports_.clock.Monotonic() - begin;
   const Instant ended_at = ports_.clock.Now();
   Outcome outcome = Judge(std::move(end), entry.cause, entry.attempt.timeout, ended_at);
@@ -320,7 +338,7 @@ std::pair<Outcome, std::optional<Duration>> InlineExecutor::Run(Entry& entry) {
 }
 
 /// Calls the task's code under its timeout.
-CallEnd InlineExecutor::CallGuarded(Entry& entry, const executor::Resolved& resolved) {
+CallEnd InlineExecutor::CallGuarded(Entry& entry) {
   const Attempt& attempt = entry.attempt;
   const TaskInfo info{.workflow = attempt.workflow->name(),
                       .task = attempt.task().id,
@@ -329,8 +347,8 @@ CallEnd InlineExecutor::CallGuarded(Entry& entry, const executor::Resolved& reso
                       .epoch = attempt.key.epoch.value,
                       .idempotency_key = attempt.IdempotencyKey()};
   Host host(entry, ports_);
-  TaskContext context(info, resolved.merged_json, resolved.context_json, entry.stop.get_token(),
-                      host);
+  LateInputs inputs(ports_.resolver, attempt);
+  TaskContext context(info, inputs, entry.stop.get_token(), host);
   const Duration timeout = attempt.timeout;
   const Duration deadline = ports_.clock.Monotonic() + timeout;
   if (timeout > Duration{0}) {

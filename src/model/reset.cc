@@ -163,8 +163,15 @@ Status Stepper::CheckRerun(const RerunTasks& event) const {
   return {};
 }
 
+void Stepper::KeepEnd() {
+  if (IsTerminal(header_.state))
+    changes_.events.push_back(
+        {header_.finished_at, "finished", {}, std::string(RunStateName(header_.state))});
+}
+
 Status Stepper::On(const RerunTasks& event) {
   HEADWORKS_TRY(CheckRerun(event));
+  KeepEnd();
   ++header_.generation;
   header_.state = RunState::kRunning;
   header_.reason = Reason::kNone;
@@ -216,6 +223,7 @@ Status Stepper::On(const MarkTask& event) {
   if (IsTerminal(At(event.task).state)) Count(event.task, -1);
   Settle(event.task, event.state, Reason::kMarked);
   if (ended && decide_again) {
+    KeepEnd();
     header_.state = RunState::kRunning;
     header_.finished_at = {};
     header_.finally_started_at = now_;  // until a main task turns out to run again

@@ -147,7 +147,6 @@ void Stepper::Finish() {
   header_.paused_at = {};
   changes_.header = true;
   changes_.finished = true;
-  AddEvent("finished", {}, std::string(RunStateName(header_.state)));
 }
 
 bool Stepper::DrainSettles() {

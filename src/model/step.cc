@@ -49,7 +49,7 @@ Status Stepper::On(const StartRun&) {
   header_.state = RunState::kRunning;
   header_.started_at = now_;
   changes_.header = true;
-  AddEvent("started", {});
+  changes_.started = true;
   ReconsiderAll();
   return {};
 }

@@ -108,6 +108,8 @@ class Stepper {
   void Count(TaskNo no, int sign);
   bool Decides(TaskNo no, TaskState state) const;
   void Touch(TaskNo no);
+  /// What the run's row is about to forget.
+  void KeepEnd();
   void AddEvent(std::string_view kind, const std::string& actor, std::string detail = {});
   void Tell(TaskNo no);
   void AddBackstop(TaskNo no);

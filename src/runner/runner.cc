@@ -549,8 +549,8 @@ Result<std::string> RunHandle::Output(std::string_view task_id) const {
   const auto task = workflow->Find(task_id);
   if (!task)
     return Error{Code::kNotFound, fmt::format("run {} has no task '{}'", run_id_.value, task_id)};
-  HEADWORKS_ASSIGN(auto outputs, runner_->query().ReadOutputs(header.tenant, run_, {&*task, 1}));
-  return std::move(outputs.front());
+  HEADWORKS_ASSIGN(auto ends, runner_->query().ReadEnds(header.tenant, run_, {&*task, 1}));
+  return std::move(ends.front().output);
 }
 
 headworks::Status RunHandle::Send(control::Command command) const {

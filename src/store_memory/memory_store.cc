@@ -313,18 +313,17 @@ class MemoryStore final : public store::Database,
     return std::vector(row->events.end() - count, row->events.end());
   }
 
-  Result<std::vector<std::string>> ReadOutputs(const TenantId& tenant, RunNo run,
+  Result<std::vector<store::TaskEnd>> ReadEnds(const TenantId& tenant, RunNo run,
                                                std::span<const TaskNo> tasks) override {
     HEADWORKS_TRY(store::CheckTenant(tenant));
     const std::lock_guard lock(s_.mutex);
     const RunRow* row = Find(tenant, run);
     if (row == nullptr) return NoRun(run);
-    std::vector<std::string> outputs;
-    for (const TaskNo no : tasks) {
-      const auto it = row->tasks.find(no);
-      outputs.push_back(it == row->tasks.end() ? "" : it->second.output);
-    }
-    return outputs;
+    std::vector<store::TaskEnd> ends(tasks.size());
+    for (std::size_t i = 0; i < tasks.size(); ++i)
+      if (const auto it = row->tasks.find(tasks[i]); it != row->tasks.end())
+        ends[i] = {it->second.row.state, it->second.output};
+    return ends;
   }
 
   Result<std::string> ReadInput(const TenantId& tenant, RunNo run) override {

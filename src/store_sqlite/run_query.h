@@ -24,7 +24,7 @@ class SqliteRunQuery final : public store::RunQuery {
                                                          std::size_t limit) override;
   Result<std::vector<model::RunEventRecord>> ListEvents(const TenantId& tenant, RunNo run,
                                                         std::size_t limit) override;
-  Result<std::vector<std::string>> ReadOutputs(const TenantId& tenant, RunNo run,
+  Result<std::vector<store::TaskEnd>> ReadEnds(const TenantId& tenant, RunNo run,
                                                std::span<const TaskNo> tasks) override;
   Result<std::string> ReadInput(const TenantId& tenant, RunNo run) override;
 

@@ -39,6 +39,41 @@ TEST_F(EngineTest, PoisonIsFoundByHalvingAndTheRestCommits) {
   EXPECT_EQ(engine_.stats().runs_in_memory, 0U);
 }
 
+TEST_F(EngineTest, AHopOfAChainCostsOneCommitOfFourRows) {
+  constexpr std::uint32_t kHops = 50;
+  auto definition = Tasks("chain", kHops);
+  for (std::uint32_t t = 1; t < kHops; ++t)
+    definition.tasks[t].needs = {"t" + std::to_string(t - 1)};
+  const auto started = Start(*Put(std::move(definition)));
+  Tick();
+  for (std::uint32_t hop = 1; hop < kHops; ++hop) {
+    const std::size_t before = store_.sent.size();
+    Succeed(1);
+    Tick();
+    ASSERT_EQ(store_.sent.size(), before + 1) << hop;
+    // The run, the task that ended with its attempt, and the one that is queued.
+    ASSERT_EQ(Rows(store_.sent.back()), 4U) << hop;
+    ASSERT_EQ(dispatcher_.taken.size(), 1U) << hop;
+  }
+  Succeed(1);
+  Tick();
+  EXPECT_EQ(Stored((*started)->run).state, RunState::kSucceeded);
+  EXPECT_EQ(store_.sent.size(), kHops + 1U);
+}
+
+TEST_F(EngineTest, ARunOfOneTaskCostsTwoCommitsThatManyShare) {
+  constexpr std::size_t kRuns = 100;
+  const auto workflow = Put(Tasks("w", 1));
+  for (std::size_t i = 0; i < kRuns; ++i) Start(*workflow);
+  Tick();
+  Succeed(kRuns);
+  Tick();
+  EXPECT_EQ(engine_.stats().runs_finished, kRuns);
+  ASSERT_EQ(store_.sent.size(), 2U);
+  EXPECT_EQ(Rows(store_.sent[0]), 3 * kRuns);  // run, who asked for it, task
+  EXPECT_EQ(Rows(store_.sent[1]), 3 * kRuns);  // run, task, attempt
+}
+
 TEST_F(EngineTest, AFullDiskIsTriedAgainWithTheSameBytes) {
   const auto workflow = Put(Tasks("w", 3));
   bool full = true;

@@ -186,8 +186,8 @@ TEST_P(Conformance, InputAndOutputsAreOfTheTenantOnly) {
   EXPECT_CODE(query().ReadInput(kOtherTenant, RunNo(1)), Code::kNotFound);
   EXPECT_CODE(query().ReadInput(TenantId(), RunNo(1)), Code::kInvalidArgument);
   const std::array asked{TaskNo(0)};
-  EXPECT_CODE(query().ReadOutputs(kOtherTenant, RunNo(1), asked), Code::kNotFound);
-  EXPECT_CODE(query().ReadOutputs(TenantId(), RunNo(1), asked), Code::kInvalidArgument);
+  EXPECT_CODE(query().ReadEnds(kOtherTenant, RunNo(1), asked), Code::kNotFound);
+  EXPECT_CODE(query().ReadEnds(TenantId(), RunNo(1), asked), Code::kInvalidArgument);
 }
 
 }  // namespace

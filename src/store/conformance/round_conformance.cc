@@ -151,8 +151,9 @@ TEST_P(Conformance, OutputIsKeptClearedOrReplacedAsTold) {
                  TaskAt(2, TaskState::kSucceeded, R"({"c":2})")};
   EXPECT_OK(Commit(write));
   const std::array asked{TaskNo(2), TaskNo(0), TaskNo(99), TaskNo(1), TaskNo(3), TaskNo(2)};
-  EXPECT_EQ(Text(query().ReadOutputs(kTenant, RunNo(1), asked)),
-            "['{\"c\":2}'\n '{\"a\":1}'\n ''\n ''\n ''\n '{\"c\":2}'\n ]");
+  EXPECT_EQ(Text(query().ReadEnds(kTenant, RunNo(1), asked)),
+            "[succeeded '{\"c\":2}'\n queued '{\"a\":1}'\n waiting ''\n queued ''\n "
+            "failed ''\n succeeded '{\"c\":2}'\n ]");
 }
 
 TEST_P(Conformance, PayloadsAreOpaqueBytes) {
@@ -165,7 +166,7 @@ TEST_P(Conformance, PayloadsAreOpaqueBytes) {
   EXPECT_OK(Commit(write));
   const std::array asked{TaskNo(0)};
   EXPECT_EQ(*query().ReadInput(kTenant, RunNo(1)), bytes);
-  EXPECT_EQ(query().ReadOutputs(kTenant, RunNo(1), asked)->front(), bytes);
+  EXPECT_EQ(query().ReadEnds(kTenant, RunNo(1), asked)->front().output, bytes);
   InboxRow row = Message("mark", "k", RunNo(1));
   row.payload = bytes;
   EXPECT_OK(inbox().Append(std::span(&row, 1)));
@@ -209,7 +210,7 @@ TEST_P(Conformance, DeletedRunLeavesNothing) {
   EXPECT_CODE(query().ListTasks(kTenant, RunNo(1), {}, 10), Code::kNotFound);
   EXPECT_CODE(query().ListAttempts(kTenant, RunNo(1), {}, {}, 10), Code::kNotFound);
   EXPECT_CODE(query().ListEvents(kTenant, RunNo(1), 10), Code::kNotFound);
-  EXPECT_CODE(query().ReadOutputs(kTenant, RunNo(1), {}), Code::kNotFound);
+  EXPECT_CODE(query().ReadEnds(kTenant, RunNo(1), {}), Code::kNotFound);
   EXPECT_EQ(Text(runs().FindStartKey(kTenant, write.header.name, "key-1")), "none");
   // Its id and key are free again; its rows do not come back with them.
   write.header.run_no = RunNo(2);

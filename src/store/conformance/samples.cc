@@ -170,6 +170,10 @@ std::string Text(const RunImage& image) {
   return Text(image.header) + "\n" + Text(image.tasks) + "\n" + Text(image.holders);
 }
 
+std::string Text(const TaskEnd& end) {
+  return fmt::format("{} '{}'", model::TaskStateName(end.state), end.output);
+}
+
 std::string Text(const RunRecord& run) { return Text(run.header); }
 
 std::string Text(const TaskRecord& t) {

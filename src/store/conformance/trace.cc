@@ -225,7 +225,7 @@ class Trace {
            Both([&](Database& db) { return db.query().ListAttempts(tenant, run, {}, {}, 1000); }) &&
            Both([&](Database& db) { return db.query().ListEvents(tenant, run, 1000); }) &&
            Both([&](Database& db) { return db.query().ReadInput(tenant, run); }) &&
-           Both([&](Database& db) { return db.query().ReadOutputs(tenant, run, tasks); });
+           Both([&](Database& db) { return db.query().ReadEnds(tenant, run, tasks); });
   }
 
   bool Append() {

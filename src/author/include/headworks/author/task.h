@@ -96,6 +96,17 @@ class TaskHost {
   virtual void Heartbeat() = 0;
 };
 
+/// What a task is given, loaded when it is first asked for.
+///
+/// Threads.  Both may be called concurrently, from any thread the task uses.
+class TaskInputs {
+ public:
+  virtual ~TaskInputs() = default;
+  /// Valid as long as the host; throws what the host is to catch if it cannot be had.
+  virtual std::string_view Input() = 0;
+  virtual std::string_view Context() = 0;
+};
+
 /// What a task's code may know and say while it runs.  Valid until the task's function returns.
 ///
 /// Threads.  All methods may be called concurrently.
@@ -105,14 +116,17 @@ class TaskContext {
   TaskContext(const TaskInfo& info, std::string_view input, std::string_view context,
               std::stop_token stop, TaskHost& host)
       : info_(info), input_(input), context_(context), stop_(std::move(stop)), host_(host) {}
+  /// The same with inputs that are loaded late: many tasks look at none.
+  TaskContext(const TaskInfo& info, TaskInputs& inputs, std::stop_token stop, TaskHost& host)
+      : info_(info), inputs_(&inputs), stop_(std::move(stop)), host_(host) {}
   TaskContext(const TaskContext&) = delete;
   TaskContext& operator=(const TaskContext&) = delete;
 
   const TaskInfo& info() const { return info_; }
   /// The run's input merged with the outputs of all needed tasks: one JSON object.
-  std::string_view input() const { return input_; }
+  std::string_view input() const { return inputs_ ? inputs_->Input() : input_; }
   /// {"input", "params", "needs": {task: {"state", "output"}}, "run": {"id"}} as JSON.
-  std::string_view context() const { return context_; }
+  std::string_view context() const { return inputs_ ? inputs_->Context() : context_; }
 
   /// One line for the task's log; stored before the task counts as ended.
   void Log(std::string_view line) { host_.Log(line); }
@@ -130,6 +144,7 @@ class TaskContext {
 
  private:
   const TaskInfo& info_;
+  TaskInputs* inputs_ = nullptr;
   std::string_view input_;
   std::string_view context_;
   std::stop_token stop_;

@@ -96,8 +96,8 @@ struct AttemptRecord {
 /// What happened to the run as such; kept for the audit.
 struct RunEventRecord {
   Instant at{};
-  /// "started", "cancel", "pause", "resume", "rerun", "mark", "zombie", "finished", "stuck",
-  /// "unstuck".
+  /// "created", "cancel", "pause", "resume", "rerun", "mark", "zombie", "stuck", "unstuck".  Start
+  /// and end are in the run's row; "finished" stands here once a rerun or mark took the end away.
   std::string kind;
   std::string actor;
   std::string detail;
@@ -126,6 +126,7 @@ struct Changes {
   std::vector<Offer> cancels;  // live attempts to tell; repeatable
   std::vector<Timer> timers;
   bool more = false;        // post ContinueRun behind other runs
+  bool started = false;     // the run began in this step
   bool finished = false;    // the run ended in this step
   bool superseded = false;  // the event spoke for an epoch that is over: metered, dropped
 

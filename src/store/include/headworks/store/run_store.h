@@ -202,6 +202,11 @@ struct TaskRecord {
   bool has_output = false;
 };
 
+struct TaskEnd {
+  model::TaskState state = model::TaskState::kWaiting;
+  std::string output;  // JSON text; empty = none
+};
+
 /// Reading, for every surface, in any process.  Every call is confined to one tenant (I13).
 ///
 /// Threads.  All methods may be called concurrently, and never wait for the writer.
@@ -240,9 +245,9 @@ class RunQuery {
   /// The last `limit` events, in the order they were written.
   virtual Result<std::vector<model::RunEventRecord>> ListEvents(const TenantId& tenant, RunNo run,
                                                                 std::size_t limit) = 0;
-  /// Outputs of these tasks, "" where there is none, in the order asked.
-  virtual Result<std::vector<std::string>> ReadOutputs(const TenantId& tenant, RunNo run,
-                                                       std::span<const TaskNo> tasks) = 0;
+  /// Where these tasks stand and what they left, in the order asked; one without a row is waiting.
+  virtual Result<std::vector<TaskEnd>> ReadEnds(const TenantId& tenant, RunNo run,
+                                                std::span<const TaskNo> tasks) = 0;
   virtual Result<std::string> ReadInput(const TenantId& tenant, RunNo run) = 0;
 };
 

@@ -35,6 +35,7 @@ std::string Text(const model::StoredTask& task);
 std::string Text(const model::AttemptRecord& attempt);
 std::string Text(const model::RunEventRecord& event);
 std::string Text(const RunImage& image);
+std::string Text(const TaskEnd& end);
 std::string Text(const RunRecord& run);
 std::string Text(const TaskRecord& task);
 std::string Text(const RunStore::DueRun& due);
