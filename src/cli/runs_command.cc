@@ -91,10 +91,6 @@ Result<RunNo> Execute(const Context& context, Runner& runner, const RunCommandAr
   command.task = args.task;
   command.mark = args.mark;
   HEADWORKS_TRY(runner.control().Execute(command, kAnswerTimeout));
-  // The log is a store of its own.  Its lines go last: nobody can name them any more, so what a
-  // crash leaves of them is only space.
-  if (args.kind == control::CommandKind::kDelete)
-    HEADWORKS_TRY(runner.logs().DeleteRun(context.tenant(), run));
   return run;
 }
 
