@@ -9,13 +9,6 @@ namespace {
 using control::CommandKind;
 using model::RunState;
 
-std::size_t Rows(const store::Round& round) {
-  std::size_t rows = round.deleted_runs.size();
-  for (const auto& write : round.runs)
-    rows += 1 + write.tasks.size() + write.attempts.size() + write.events.size();
-  return rows;
-}
-
 TEST_F(EngineTest, ACancelOf100000TasksKeepsItsRoundsSmallAndLetsOthersThrough) {
   constexpr std::uint32_t kTasks = 100'000;
   constexpr std::uint32_t kLive = 1'000;

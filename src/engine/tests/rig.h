@@ -112,6 +112,13 @@ class WatchedStore final : public store::Database, private store::RunStore {
   const std::unique_ptr<store::Database> inner_;
 };
 
+inline std::size_t Rows(const store::Round& round) {
+  std::size_t rows = round.deleted_runs.size();
+  for (const auto& write : round.runs)
+    rows += 1 + write.tasks.size() + write.attempts.size() + write.events.size();
+  return rows;
+}
+
 /// An engine on a watched store, ticked by hand.
 class EngineTest : public testing::Test {
  protected:
