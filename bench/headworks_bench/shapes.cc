@@ -107,25 +107,24 @@ Figure InMilliseconds(Figure figure, std::string workload, std::string unit, dou
   return figure;
 }
 
-/// A WfCommons file as a workflow of functions that do nothing: its edges are what counts.
-/// Null if it is none.
-WorkflowPtr ReadWfCommons(const fs::path& file) {
+/// A workflow of others as one of functions that do nothing: its edges are what counts.  Reads
+/// WfCommons (`parents`) and {"tasks": [{"id", "needs"}]}.
+WorkflowPtr ReadDag(const fs::path& file) {
+  const auto bad = [&](std::string_view why) { Die(fmt::format("{}: {}", file.string(), why)); };
   std::ifstream in(file);
   const std::string text(std::istreambuf_iterator<char>(in), {});
-  boost::system::error_code bad;
-  const auto json = boost::json::parse(text, bad);
-  if (bad || !json.is_object()) return nullptr;
-  const auto* workflow = json.as_object().if_contains("workflow");
-  if (!workflow || !workflow->is_object()) return nullptr;
-  const auto* specification = workflow->as_object().if_contains("specification");
-  const auto& holder = specification ? specification->as_object() : workflow->as_object();
-  const auto* tasks = holder.if_contains("tasks");
-  if (!tasks || !tasks->is_array()) return nullptr;
-  const char* id_key = specification ? "id" : "name";
-  const auto id_of = [&](const boost::json::object& task) {
-    const auto* id = task.if_contains(id_key);
-    if (!id) id = &task.at("name");
-    return std::string(id->as_string());
+  boost::system::error_code error;
+  const auto json = boost::json::parse(text, error);
+  if (error || !json.is_object()) bad("not a JSON object");
+  const boost::json::object* holder = &json.as_object();
+  for (const char* inner : {"workflow", "specification"})
+    if (const auto* found = holder->if_contains(inner); found && found->is_object())
+      holder = &found->as_object();
+  const auto* tasks = holder->if_contains("tasks");
+  if (!tasks || !tasks->is_array()) bad("no list of tasks");
+  const auto id_of = [](const boost::json::object& task) {
+    const auto* id = task.if_contains("id");
+    return std::string((id ? *id : task.at("name")).as_string());
   };
   std::map<std::string, std::string> ids;
   for (const auto& task : tasks->as_array())
@@ -137,9 +136,10 @@ WorkflowPtr ReadWfCommons(const fs::path& file) {
     model::Task& task = definition.tasks.emplace_back();
     task.id = ids.at(id_of(from));
     task.action = model::FunctionAction{"nothing"};
-    if (const auto* parents = from.if_contains("parents"))
-      for (const auto& parent : parents->as_array())
-        task.needs.push_back(ids.at(std::string(parent.as_string())));
+    for (const char* key : {"parents", "needs"})
+      if (const auto* upstreams = from.if_contains(key))
+        for (const auto& up : upstreams->as_array())
+          task.needs.push_back(ids.at(std::string(up.as_string())));
   }
   return Create(std::move(definition));
 }
@@ -180,8 +180,7 @@ Figures Shapes(const Options& options) {
   for (const auto& entry : fs::directory_iterator(folder))
     if (entry.path().extension() == ".json") files.push_back(entry.path());
   std::ranges::sort(files);
-  for (const fs::path& file : files)
-    if (const auto workflow = ReadWfCommons(file)) add(workflow);
+  for (const fs::path& file : files) add(ReadDag(file));
   return figures;
 }
 
