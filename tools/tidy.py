@@ -75,7 +75,7 @@ LONGEST_FILE = 999
 LONGEST_ARCHITECTURE = 300
 VAGUE = {"util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"}
 UNFINISHED = r"\b(TODO|FIXME|XXX|HACK)\b|(?i:\b(not implemented|unimplemented|placeholder)\b)"
-FOREIGN_PATH = r"(?<![\w.$}~*-])/(work|root|home/\w+)/\w"
+FOREIGN_PATH = r"(?<![\w.$}~*-])/(srv|root|home/\w+)/\w"
 SKIPPED = {".git", "build", "node_modules", "__pycache__"}
 TEXT = (".cc", ".h", ".cmake", ".txt", ".py", ".md", ".yaml", ".yml", ".json", ".proto", "")
 

@@ -107,9 +107,9 @@ class TidyTest(unittest.TestCase):
             self.assertFires("unfinished", "tools/run:1", {"tools/run": text})
 
     def test_foreign_paths(self):
-        for path in ["/home/ada/x", "/root/x", "`/work/main`"]:
+        for path in ["/home/ada/x", "/root/x", "`/srv/build/x`"]:
             self.assertFires("foreign_paths", "README.md:2", self.appended("README.md", path + "\n"))
-        self.assertEqual(self.faults(self.appended("README.md", "$HOME/work/x ~/work/x\n")), [])
+        self.assertEqual(self.faults(self.appended("README.md", "$HOME/srv/x ~/srv/x\n")), [])
 
     def test_globbed_sources(self):
         self.assertFires("listed_sources", "src/model/CMakeLists.txt",
