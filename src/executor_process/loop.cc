@@ -184,6 +184,12 @@ void ProcessExecutor::Impl::Handle(const supervisor::Ended& ended) {
   if (found == running_.end()) return;
   Running& running = *found->second;
   const executor::Attempt& offer = running.offer;
+  {
+    // The supervisor's measure: its word of the start may be read together with that of the end.
+    const std::scoped_lock lock(mutex_);
+    if (const auto live = live_.find(offer.key); live != live_.end())
+      live->second.started_at = ports_.clock.Now() - Duration(ended.wall_us);
+  }
   model::Outcome outcome = OutcomeOf(ended, StopOf(offer.key), offer.timeout);
   if (outcome.verdict == model::Verdict::kSucceeded) {
     auto output = ReadOutputFile(folder_.FilesOf(offer.key, offer.run_id).output);

@@ -11,6 +11,7 @@ using model::RunState;
 TEST_F(EngineTest, PoisonIsFoundByHalvingAndTheRestCommits) {
   const auto workflow = Put(Tasks("w", 1));
   std::vector<std::shared_ptr<Result<control::Started>>> started;
+  started.reserve(40);
   for (int i = 0; i < 40; ++i) started.push_back(Start(*workflow));
   Tick(3);
   ASSERT_EQ(dispatcher_.taken.size(), 40U);

@@ -659,6 +659,7 @@ TEST_F(InlineLedgerTest, ManyAttemptsFromManyThreadsEachEndOnce) {
   constexpr int kAttempts = 4000;
   std::atomic<int> next{0};
   std::vector<std::jthread> offering;
+  offering.reserve(2);
   for (int i = 0; i < 2; ++i)
     offering.emplace_back([&] {
       for (int n = ++next; n <= kAttempts; n = ++next) {

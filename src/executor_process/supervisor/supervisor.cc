@@ -182,6 +182,7 @@ void Supervisor::HandleSpawn(const Spawn& request, std::string_view inline_body,
                              int fd_count) {
   static std::string body;
   static std::vector<char*> pointers;
+  std::int64_t began = 0;
   SpawnPlan plan;
   SpawnResult result{.step = SpawnStep::kRequest, .error = EINVAL};
   if (closing_) {
@@ -195,6 +196,7 @@ void Supervisor::HandleSpawn(const Spawn& request, std::string_view inline_body,
       plan.stdin_fd = null_;
       plan.stdout_fd = fds[0];
       plan.stderr_fd = fds[1];
+      began = NowUs();  // the child may be well under way when the clone returns
       result = SpawnProcess(plan);
     }
   }
@@ -203,13 +205,12 @@ void Supervisor::HandleSpawn(const Spawn& request, std::string_view inline_body,
     Send(SpawnFailed{.step = result.step, .error = result.error, .attempt = request.attempt});
     return;
   }
-  const std::int64_t now = NowUs();
   attempts_.push_back({.key = request.attempt,
                        .pid = result.pid,
                        .sequence = ++last_sequence_,
-                       .started_us = now,
+                       .started_us = began,
                        .grace_us = request.grace_us,
-                       .due_us = request.timeout_us > 0 ? now + request.timeout_us : 0});
+                       .due_us = request.timeout_us > 0 ? began + request.timeout_us : 0});
   Send(Started{.pid = result.pid, .attempt = request.attempt});
 }
 

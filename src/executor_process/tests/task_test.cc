@@ -134,6 +134,15 @@ TEST_F(TaskTest, RunsInItsFolder) {
   EXPECT_EQ(Texts(below), Strings{fs::canonical(File("sub")).string()});
 }
 
+TEST_F(TaskTest, TookIsWhatTheProcessTook) {
+  // Start and end of a short task are often read together; its length must not suffer from that.
+  for (int i = 0; i < 50; ++i) {
+    const auto outcome = Run(Shell("i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done"));
+    ASSERT_EQ(outcome.verdict, Verdict::kSucceeded);
+    EXPECT_GE(outcome.ended_at - outcome.started_at, std::chrono::microseconds(200));
+  }
+}
+
 TEST_F(TaskTest, AMissingFolderIsSaid) {
   auto task = Shell("true");
   task.cwd = "nowhere";

@@ -100,7 +100,7 @@ TEST_P(Conformance, RunsAreListedNewestFirstAndFiltered) {
   add(6, RunState::kCancelled, "a", false, kTenant);
   EXPECT_OK(Commit(round));
 
-  const auto list = [&](RunQuery::RunFilter filter) {
+  const auto list = [&](const RunQuery::RunFilter& filter) {
     return Numbers(query().ListRuns(kTenant, filter));
   };
   EXPECT_EQ(list({}), (Numbered{6, 4, 3, 2, 1}));

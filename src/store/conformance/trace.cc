@@ -41,7 +41,8 @@ class Trace {
     for (const auto& choice : kChoices) total += choice.weight;
     auto left = static_cast<int>(Below(total));
     for (const auto& choice : kChoices) {
-      if ((left -= choice.weight) < 0) return (this->*choice.call)();
+      left -= choice.weight;
+      if (left < 0) return (this->*choice.call)();
     }
     return false;
   }
