@@ -295,7 +295,6 @@ class Engine final : public executor::AttemptSink {
   void PushTimer(const Slot& slot, const model::Changes::Timer& timer, Instant now);
   Status ReserveRunNos();
   Result<RunNo> NextRunNo();
-  std::string Holder() const { return options_.owner; }
 
   const EngineOptions options_;
   store::Database& database_;
