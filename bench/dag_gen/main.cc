@@ -35,7 +35,7 @@ Result<DagOptions> ParseArguments(std::span<const std::string_view> arguments) {
     if (arguments[i] == "--seed") {
       HEADWORKS_ASSIGN(options.seed, ParseNumber<std::uint64_t>(value));
     } else if (arguments[i] == "--run") {
-      options.action = model::ShellAction{value};
+      options.action = model::ShellAction{.script = value};
     } else if (arguments[i] == "--function") {
       options.action = model::FunctionAction{value};
     } else {

@@ -30,7 +30,7 @@ TaskBuilder::TaskBuilder(std::string id, model::TaskRole role) {
 }
 
 TaskBuilder& TaskBuilder::Run(std::string shell_script) {
-  task_.action = model::ShellAction{std::move(shell_script)};
+  task_.action = model::ShellAction{.script = std::move(shell_script)};
   ++actions_;
   return *this;
 }
@@ -107,7 +107,8 @@ WorkflowBuilder& WorkflowBuilder::ParamJson(std::string name, Result<Json> value
   const std::string field = "params." + name;
   if (!value)
     faults_.push_back(MakeFault(field, value.error().message));
-  else if (!definition_.params.emplace(std::move(name), std::move(value->text)).second)
+  else if (!definition_.params.emplace(std::move(name), model::Param::Plain(std::move(value->text)))
+                .second)
     faults_.push_back(MakeFault(field, "stands twice; remove one"));
   return *this;
 }
@@ -161,7 +162,7 @@ Result<std::shared_ptr<const model::Workflow>> WorkflowBuilder::Build(
           fmt::format("call exactly one of Run, Exec and Function, not {}", task.actions_)));
     definition.tasks.push_back(task.task_);
     // Said above, so the model need not say that the script is empty.
-    if (task.actions_ == 0) definition.tasks.back().action = model::ShellAction{":"};
+    if (task.actions_ == 0) definition.tasks.back().action = model::ShellAction{.script = ":"};
   }
   std::vector<model::Fault> in_model;
   auto workflow = model::Workflow::Create(std::move(definition), &in_model);

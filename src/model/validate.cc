@@ -50,10 +50,13 @@ class FieldChecker {
              std::int64_t most);
   void Range(std::string_view at, std::string_view key, Duration value, Duration least);
   void Text(std::string_view at, std::string_view key, std::string_view text);
+  void Texts(std::string_view at, std::string_view key, const std::vector<std::string>& texts);
   void Environment(std::string_view at, const std::map<std::string, std::string>& env);
   void Params();
   void CheckAction(const std::string& at, const Action& action);
   void CheckRetry(const std::string& at, const RetryPolicy& retry);
+  void CheckCondition(const std::string& at, const std::optional<RetryCondition>& condition);
+  void CheckId(const std::string& at, const Task& task);
 
   const WorkflowDefinition& definition_;
   FaultList& faults_;
@@ -83,6 +86,11 @@ void FieldChecker::Text(std::string_view at, std::string_view key, std::string_v
     faults_.Add("HW1114", Join(at, key), fmt::format("is not valid UTF-8 from byte {} on", valid));
 }
 
+void FieldChecker::Texts(std::string_view at, std::string_view key,
+                         const std::vector<std::string>& texts) {
+  for (std::size_t i = 0; i < texts.size(); ++i) Text(at, fmt::format("{}[{}]", key, i), texts[i]);
+}
+
 void FieldChecker::Environment(std::string_view at, const std::map<std::string, std::string>& env) {
   for (const auto& [name, value] : env) {
     if (!IsIdentifier(name, false))
@@ -95,14 +103,23 @@ void FieldChecker::Environment(std::string_view at, const std::map<std::string, 
 }
 
 void FieldChecker::Params() {
-  for (const auto& [name, value] : definition_.params) {
+  for (const auto& [name, param] : definition_.params) {
     if (!IsIdentifier(name, false))
       faults_.Add("HW1113", "params." + name,
                   fmt::format("{} cannot name a parameter; use letters, digits and _, no digit "
                               "first, at most 100",
                               QuoteJson(name)));
-    if (const auto parsed = ParseJson(value, {}); !parsed)
-      faults_.Add("HW1113", "params." + name, "the default value is " + parsed.error().message);
+    const std::string at = "params." + name;
+    if (const auto parsed = ParseJson(param.default_json, {}); !parsed)
+      faults_.Add("HW1113", at, "the default value is " + parsed.error().message);
+    for (std::size_t i = 0; i < param.allowed.size(); ++i)
+      if (const auto parsed = ParseJson(param.allowed[i], {}); !parsed)
+        faults_.Add("HW1113", fmt::format("{}.enum[{}]", at, i), parsed.error().message);
+    if (param.min.value_or(0) > param.max.value_or(std::max(param.min.value_or(0), 0.0)))
+      faults_.Add("HW1111", at + ".min",
+                  fmt::format("{} is above max, {}; no value fits", *param.min, *param.max));
+    Text(at, "description", param.description);
+    Text(at, "pattern", param.pattern);
   }
 }
 
@@ -130,6 +147,8 @@ void FieldChecker::CheckWorkflow() {
   Range("", "finally_timeout", d.finally_timeout, Duration(1));
   Range("", "cancel_timeout", d.cancel_timeout, Duration(1));
   Range("", "max_parallel", d.max_parallel, 0, Workflow::kMaxTasks);
+  Range("", "max_active_runs", d.max_active_runs, 0, 1'000'000);
+  Texts("", "tags", d.tags);
 }
 
 void FieldChecker::CheckAction(const std::string& at, const Action& action) {
@@ -137,12 +156,12 @@ void FieldChecker::CheckAction(const std::string& at, const Action& action) {
     if (shell->script.find_first_not_of(" \t\r\n") == std::string::npos)
       faults_.Add("HW1110", at + ".run", "the script is empty; write the commands to run");
     Text(at, "run", shell->script);
+    Texts(at, "shell", shell->shell);
   } else if (const auto* exec = std::get_if<ExecAction>(&action)) {
     if (exec->argv.empty() || exec->argv.front().empty())
       faults_.Add("HW1110", at + ".exec",
                   "the program is missing; write a list: the program, then its arguments");
-    for (std::size_t i = 0; i < exec->argv.size(); ++i)
-      Text(at, fmt::format("exec[{}]", i), exec->argv[i]);
+    Texts(at, "exec", exec->argv);
   } else {
     const std::string& function = std::get<FunctionAction>(action).function;
     if (function.empty())
@@ -161,18 +180,45 @@ void FieldChecker::CheckRetry(const std::string& at, const RetryPolicy& retry) {
     faults_.Add("HW1111", at + ".initial",
                 fmt::format("{} is above retry.max, {}; lower it or raise max",
                             FormatDuration(retry.initial), FormatDuration(retry.max)));
+  CheckCondition(at + ".when", retry.when);
+  CheckCondition(at + ".unless", retry.unless);
   if (!(retry.jitter >= 0 && retry.jitter <= 1))  // so that NaN is refused too
     faults_.Add("HW1111", at + ".jitter",
                 fmt::format("{} is out of range: it must be 0 to 1", retry.jitter));
 }
 
-void FieldChecker::CheckTask(const Task& task) {
-  const std::string at = TaskField(task);
-  if (!IsIdentifier(task.id, true))
+void FieldChecker::CheckCondition(const std::string& at,
+                                  const std::optional<RetryCondition>& condition) {
+  if (!condition) return;
+  for (std::size_t i = 0; i < condition->exit_codes.size(); ++i)
+    Range(at, fmt::format("exit_codes[{}]", i), condition->exit_codes[i], 0, 255);
+  Text(at, "output_matches", condition->output_matches);
+  if (*condition == RetryCondition{})
+    faults_.Add("HW1110", at, "says nothing; give it exit_codes or output_matches, or remove it");
+}
+
+void FieldChecker::CheckId(const std::string& at, const Task& task) {
+  const std::string& id = task.id;
+  if (task.matrix.empty() ? !IsIdentifier(id, true) : !IsIdentifier(task.group, true))
     faults_.Add("HW1103", at,
                 fmt::format("{} is not a task id; use letters, digits, _ and -, no digit or - "
                             "first, at most 100",
-                            QuoteJson(task.id)));
+                            QuoteJson(task.matrix.empty() ? id : task.group)));
+  if (task.matrix.empty()) return;
+  const bool printable = std::ranges::none_of(id, [](char c) { return c >= 0 && c < ' '; });
+  if (!id.starts_with(task.group + "[") || !id.ends_with(']') || id.size() > 250 || !printable)
+    faults_.Add("HW1103", at,
+                fmt::format("{} cannot name an instance; shorten the values of the matrix, and use "
+                            "no control characters",
+                            QuoteJson(id)));
+  Text(at, "id", id);
+  if (const auto parsed = ParseJsonObject(task.matrix, "the combination", {}); !parsed)
+    faults_.Add("HW1113", at + ".matrix", parsed.error().message);
+}
+
+void FieldChecker::CheckTask(const Task& task) {
+  const std::string at = TaskField(task);
+  CheckId(at, task);
   CheckAction(at, task.action);
   CheckRetry(at + ".retry", task.retry);
   Environment(at + ".env", task.env);
@@ -183,7 +229,19 @@ void FieldChecker::CheckTask(const Task& task) {
                               "no digit first, at most 100",
                               QuoteJson(task.inherit_env[i])));
   Text(at, "cwd", task.cwd);
+  Texts(at, "env_file", task.env_file);
+  Texts(at, "when", task.when);
+  Text(at, "idempotency_key", task.idempotency_key);
+  Text(at, "description", task.description);
+  for (const auto& [name, value] : task.labels) {
+    Text(at + ".labels", QuoteJson(name), name);
+    Text(at + ".labels", name, value);
+  }
+  if (!task.output.type_json.empty())
+    if (const auto type = ParseJson(task.output.type_json, {}); !type)
+      faults_.Add("HW1113", at + ".output.type", type.error().message);
   Range(at, "timeout", task.timeout, Duration(0));
+  Range(at, "deadline", task.deadline, Duration(0));
   Range(at, "grace", task.grace, Duration(0));
   Range(at, "priority", task.priority, -1'000, 1'000);
 }

@@ -27,6 +27,25 @@ constexpr std::array<std::string_view, 11> kTriggerRuleNames = {
     "one_done",     "none_failed", "none_failed_min_one_success",
     "none_skipped", "always"};
 
+/// Writes every JSON text in `definition` in its one form.
+Status MakeCanonical(WorkflowDefinition& definition) {
+  const auto rewrite = [](std::string& text) -> Status {
+    if (text.empty()) return {};
+    HEADWORKS_ASSIGN(const auto parsed, ParseJson(text, {}));
+    text = CanonicalJson(parsed);
+    return {};
+  };
+  for (auto& [name, param] : definition.params) {
+    HEADWORKS_TRY(rewrite(param.default_json));
+    for (std::string& allowed : param.allowed) HEADWORKS_TRY(rewrite(allowed));
+  }
+  for (Task& task : definition.tasks) {
+    HEADWORKS_TRY(rewrite(task.matrix));
+    HEADWORKS_TRY(rewrite(task.output.type_json));
+  }
+  return {};
+}
+
 /// Lists of numbers, one per node, in two arrays: list i is values[offset[i]] up to offset[i + 1].
 struct Adjacency {
   std::vector<std::uint32_t> offset;
@@ -190,6 +209,13 @@ std::string Namespace::ToString() const {
   return fmt::format("{}::{}::{}", tenant, package, workflow);
 }
 
+Param Param::Plain(std::string default_json) {
+  Param param;
+  param.required = default_json == "null";
+  param.default_json = std::move(default_json);
+  return param;
+}
+
 Shard ShardOf(const Namespace& name) {
   // FNV-1a over the three parts, each ended by a NUL; mixed, because its low bits are weak.
   std::uint64_t hash = 0xcbf29ce484222325U;
@@ -212,6 +238,14 @@ std::optional<TriggerRule> TriggerRuleFromName(std::string_view name) {
   return static_cast<TriggerRule>(found - kTriggerRuleNames.begin());
 }
 
+std::string_view OutputModeName(OutputMode mode) {
+  return kOutputModeNames[static_cast<std::size_t>(mode)];
+}
+
+std::string_view ParamTypeName(ParamType type) {
+  return kParamTypeNames[static_cast<std::size_t>(type)];
+}
+
 std::vector<Fault> Workflow::Check(const WorkflowDefinition& definition) {
   FaultList faults;
   if (CheckFields(definition, faults)) GraphBuilder(definition.tasks, faults).Order();
@@ -231,10 +265,7 @@ Result<std::shared_ptr<const Workflow>> Workflow::Create(WorkflowDefinition defi
     return error;
   }
 
-  for (auto& [name, value] : definition.params) {
-    HEADWORKS_ASSIGN(const auto parsed, ParseJson(value, {}));
-    value = CanonicalJson(parsed);
-  }
+  HEADWORKS_TRY(MakeCanonical(definition));
   const std::shared_ptr<Workflow> workflow(new Workflow);
   workflow->Number(std::move(definition), order, graph.upstreams().offset,
                    graph.upstreams().values);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <limits>
 
 #include "headworks/base/json.h"
 
@@ -14,6 +15,8 @@ namespace {
 constexpr int kFormat = 1;
 constexpr std::array<std::string_view, 3> kRoleNames = {"main", "on_cancel", "finally"};
 constexpr std::array<std::string_view, 3> kBackoffNames = {"fixed", "linear", "exponential"};
+
+bool IsPlain(const Param& param) { return param == Param::Plain(param.default_json); }
 
 /// Appends fields to one JSON text; knows where a comma is due.
 class Writer {
@@ -58,6 +61,17 @@ class Writer {
     Key(key);
     fmt::format_to(std::back_inserter(out_), "{}", value);
   }
+  void Bool(std::string_view key, bool value) {
+    if (!value) return;
+    Key(key);
+    out_ += "true";
+  }
+  /// JSON text; empty = none.
+  void Json(std::string_view key, std::string_view text) {
+    if (text.empty()) return;
+    Key(key);
+    out_ += text;
+  }
   void Time(std::string_view key, Duration value, Duration usual) {
     Number(key, value.count(), usual.count());
   }
@@ -101,6 +115,51 @@ class Writer {
   bool first_ = true;
 };
 
+void WriteCondition(Writer& w, std::string_view key,
+                    const std::optional<RetryCondition>& condition) {
+  if (!condition) return;
+  w.Key(key);
+  w.Begin('{');
+  if (!condition->exit_codes.empty()) {
+    w.Key("exit_codes");
+    w.Raw(fmt::format("[{}]", fmt::join(condition->exit_codes, ",")));
+  }
+  w.Text("output_matches", condition->output_matches);
+  w.End('}');
+}
+
+/// The defaults of all parameters, and beside them what else is declared of some.
+void WriteParams(Writer& w, const std::map<std::string, Param>& params) {
+  if (params.empty()) return;
+  w.Key("params");
+  w.Begin('{');
+  for (const auto& [name, param] : params) {
+    w.Key(name);
+    w.Raw(param.default_json);
+  }
+  w.End('}');
+  if (std::ranges::all_of(params, [](const auto& p) { return IsPlain(p.second); })) return;
+  w.Key("declared");
+  w.Begin('{');
+  for (const auto& [name, param] : params) {
+    if (IsPlain(param)) continue;
+    w.Key(name);
+    w.Begin('{');
+    w.Text("type", kParamTypeNames[static_cast<std::size_t>(param.type)], kParamTypeNames[0]);
+    w.Bool("required", param.required);
+    w.Text("description", param.description);
+    if (!param.allowed.empty()) {
+      w.Key("enum");
+      w.Raw(fmt::format("[{}]", fmt::join(param.allowed, ",")));
+    }
+    if (param.min) w.Number("min", *param.min, std::numeric_limits<double>::quiet_NaN());
+    if (param.max) w.Number("max", *param.max, std::numeric_limits<double>::quiet_NaN());
+    w.Text("pattern", param.pattern);
+    w.End('}');
+  }
+  w.End('}');
+}
+
 void WriteRetry(Writer& w, const RetryPolicy& retry) {
   const RetryPolicy usual;
   if (retry == usual) return;
@@ -113,6 +172,8 @@ void WriteRetry(Writer& w, const RetryPolicy& retry) {
   w.Time("max_us", retry.max, usual.max);
   w.Number("jitter", retry.jitter, usual.jitter);
   w.Number("max_losses", retry.max_losses, usual.max_losses);
+  WriteCondition(w, "when", retry.when);
+  WriteCondition(w, "unless", retry.unless);
   w.End('}');
 }
 
@@ -121,22 +182,32 @@ void WriteTask(Writer& w, const Task& task) {
   w.Begin('{');
   w.Text("id", task.id);
   w.Text("role", kRoleNames[static_cast<std::size_t>(task.role)], kRoleNames[0]);
+  w.Text("group", task.group);
+  w.Json("matrix", task.matrix);
   w.List("needs", task.needs);
-  if (const auto* shell = std::get_if<ShellAction>(&task.action)) w.Text("run", shell->script);
+  if (const auto* shell = std::get_if<ShellAction>(&task.action)) {
+    w.Text("run", shell->script);
+    w.List("shell", shell->shell);
+  }
   if (const auto* exec = std::get_if<ExecAction>(&task.action)) w.List("exec", exec->argv);
   if (const auto* f = std::get_if<FunctionAction>(&task.action)) w.Text("function", f->function);
   w.Map("env", task.env);
   w.List("inherit_env", task.inherit_env);
+  w.List("env_file", task.env_file);
   w.Text("cwd", task.cwd);
   WriteRetry(w, task.retry);
+  w.List("when", task.when);
   w.Time("timeout_us", task.timeout, usual.timeout);
+  w.Time("deadline_us", task.deadline, usual.deadline);
   w.Time("grace_us", task.grace, usual.grace);
   w.Number("priority", task.priority, usual.priority);
   w.Text("trigger_rule", TriggerRuleName(task.trigger_rule), TriggerRuleName(usual.trigger_rule));
-  if (task.allow_failure) {
-    w.Key("allow_failure");
-    w.Raw("true");
-  }
+  w.Bool("allow_failure", task.allow_failure);
+  w.Text("idempotency_key", task.idempotency_key);
+  w.Text("output", OutputModeName(task.output.mode), OutputModeName(usual.output.mode));
+  w.Json("output_type", task.output.type_json);
+  w.Text("description", task.description);
+  w.Map("labels", task.labels);
   w.End('}');
 }
 
@@ -174,6 +245,11 @@ class Reader {
     if (const json::object* members = Object(key))
       for (const auto& member : *members) Assign(member.value(), out[std::string(member.key())]);
   }
+  void Bool(std::string_view key, bool& out) const { out = Find(key) != nullptr; }
+  /// Any value, as JSON text.
+  void Json(std::string_view key, std::string& out) const {
+    if (const json::value* value = Find(key)) out = CanonicalJson(*value);
+  }
   const json::object* Object(std::string_view key) const {
     const json::value* value = Find(key);
     if (value == nullptr) return nullptr;
@@ -201,21 +277,68 @@ class Reader {
   bool& good_;
 };
 
+void ReadCondition(const Reader& parent, std::string_view key,
+                   std::optional<RetryCondition>& condition, bool& good) {
+  const json::object* object = parent.Object(key);
+  if (object == nullptr) return;
+  const Reader r(*object, good);
+  r.Text("output_matches", condition.emplace().output_matches);
+  const json::value* codes = r.Find("exit_codes");
+  if (codes == nullptr) return;
+  good = good && codes->is_array();
+  if (!codes->is_array()) return;
+  condition->exit_codes.reserve(codes->get_array().size());
+  for (const json::value& code : codes->get_array()) {
+    json::error_code ec;
+    condition->exit_codes.push_back(code.to_number<int>(ec));
+    good = good && !ec;
+  }
+}
+
+void ReadParams(const Reader& r, std::map<std::string, Param>& params, bool& good) {
+  if (const json::object* defaults = r.Object("params"))
+    for (const auto& member : *defaults)
+      params[std::string(member.key())] = Param::Plain(CanonicalJson(member.value()));
+  const json::object* declared = r.Object("declared");
+  if (declared == nullptr) return;
+  for (const auto& member : *declared) {
+    good = good && member.value().is_object();
+    if (!member.value().is_object()) continue;
+    Param& param = params[std::string(member.key())];
+    param.required = false;
+    const Reader p(member.value().get_object(), good);
+    p.Name("type", kParamTypeNames, param.type);
+    p.Bool("required", param.required);
+    p.Text("description", param.description);
+    if (const json::value* allowed = p.Find("enum"); allowed != nullptr && allowed->is_array())
+      for (const json::value& value : allowed->get_array())
+        param.allowed.push_back(CanonicalJson(value));
+    if (p.Find("min") != nullptr) p.Number("min", param.min.emplace());
+    if (p.Find("max") != nullptr) p.Number("max", param.max.emplace());
+    p.Text("pattern", param.pattern);
+  }
+}
+
 Task ReadTask(const json::object& object, bool& good) {
   Task task;
   const Reader r(object, good);
   r.Text("id", task.id);
   r.Name("role", kRoleNames, task.role);
+  r.Text("group", task.group);
+  r.Json("matrix", task.matrix);
   r.List("needs", task.needs);
   if (r.Find("exec") != nullptr) {
     r.List("exec", task.action.emplace<ExecAction>().argv);
   } else if (r.Find("function") != nullptr) {
     r.Text("function", task.action.emplace<FunctionAction>().function);
   } else {
-    r.Text("run", task.action.emplace<ShellAction>().script);
+    auto& shell = task.action.emplace<ShellAction>();
+    r.Text("run", shell.script);
+    r.List("shell", shell.shell);
   }
   r.Map("env", task.env);
   r.List("inherit_env", task.inherit_env);
+  r.List("env_file", task.env_file);
   r.Text("cwd", task.cwd);
   if (const json::object* object_of_retry = r.Object("retry")) {
     const Reader retry(*object_of_retry, good);
@@ -225,8 +348,12 @@ Task ReadTask(const json::object& object, bool& good) {
     retry.Time("max_us", task.retry.max);
     retry.Number("jitter", task.retry.jitter);
     retry.Number("max_losses", task.retry.max_losses);
+    ReadCondition(retry, "when", task.retry.when, good);
+    ReadCondition(retry, "unless", task.retry.unless, good);
   }
+  r.List("when", task.when);
   r.Time("timeout_us", task.timeout);
+  r.Time("deadline_us", task.deadline);
   r.Time("grace_us", task.grace);
   r.Number("priority", task.priority);
   if (r.Find("trigger_rule") != nullptr) {
@@ -236,7 +363,12 @@ Task ReadTask(const json::object& object, bool& good) {
     good = good && rule.has_value();
     task.trigger_rule = rule.value_or(task.trigger_rule);
   }
-  task.allow_failure = r.Find("allow_failure") != nullptr;
+  r.Bool("allow_failure", task.allow_failure);
+  r.Text("idempotency_key", task.idempotency_key);
+  r.Name("output", kOutputModeNames, task.output.mode);
+  r.Json("output_type", task.output.type_json);
+  r.Text("description", task.description);
+  r.Map("labels", task.labels);
   return task;
 }
 
@@ -247,9 +379,8 @@ WorkflowDefinition ReadDefinition(const json::object& object, bool& good) {
   r.Text("package", d.name.package);
   r.Text("name", d.name.workflow);
   r.Text("description", d.description);
-  if (const json::object* params = r.Object("params"))
-    for (const auto& param : *params)
-      d.params[std::string(param.key())] = CanonicalJson(param.value());
+  r.List("tags", d.tags);
+  ReadParams(r, d.params, good);
   r.Map("env", d.env);
   r.Text("base_dir", d.base_dir);
   r.Time("timeout_us", d.timeout);
@@ -257,6 +388,7 @@ WorkflowDefinition ReadDefinition(const json::object& object, bool& good) {
   r.Time("cancel_timeout_us", d.cancel_timeout);
   if (r.Find("on_failure") != nullptr) d.on_failure = OnFailure::kCancelRest;
   r.Number("max_parallel", d.max_parallel);
+  r.Number("max_active_runs", d.max_active_runs);
   if (const json::value* tasks = r.Find("tasks"); tasks != nullptr && tasks->is_array())
     for (const json::value& task : tasks->get_array())
       if (task.is_object()) d.tasks.push_back(ReadTask(task.get_object(), good));
@@ -275,15 +407,8 @@ std::string ToCanonicalJson(const WorkflowDefinition& d) {
   w.Text("package", d.name.package, usual.name.package);
   w.Text("name", d.name.workflow);
   w.Text("description", d.description);
-  if (!d.params.empty()) {
-    w.Key("params");
-    w.Begin('{');
-    for (const auto& [name, value] : d.params) {
-      w.Key(name);
-      w.Raw(value);
-    }
-    w.End('}');
-  }
+  w.List("tags", d.tags);
+  WriteParams(w, d.params);
   w.Map("env", d.env);
   w.Text("base_dir", d.base_dir);
   w.Time("timeout_us", d.timeout, usual.timeout);
@@ -291,6 +416,7 @@ std::string ToCanonicalJson(const WorkflowDefinition& d) {
   w.Time("cancel_timeout_us", d.cancel_timeout, usual.cancel_timeout);
   if (d.on_failure == OnFailure::kCancelRest) w.Text("on_failure", "cancel_rest");
   w.Number("max_parallel", d.max_parallel, usual.max_parallel);
+  w.Number("max_active_runs", d.max_active_runs, usual.max_active_runs);
   w.Key("tasks");
   w.Begin('[');
   for (const Task& task : d.tasks) {

@@ -48,9 +48,9 @@ std::optional<json::value> Coerce(std::string_view text, const json::value& usua
 class Assigner {
  public:
   explicit Assigner(const model::WorkflowDefinition& workflow) {
-    for (const auto& [name, usual] : workflow.params) {
+    for (const auto& [name, param] : workflow.params) {
       names_.push_back(name);
-      const auto value = ParseJson(usual, {});
+      const auto value = ParseJson(param.default_json, {});
       values_[name] = value ? *value : json::value();
     }
     usual_ = values_;

@@ -96,7 +96,7 @@ class Reader {
   void Choice(NodeNo no, std::span<const std::string_view> names, E& into);
 
   void Version(NodeNo no);
-  void Params(NodeNo no, std::map<std::string, std::string>& into);
+  void Params(NodeNo no, std::map<std::string, model::Param>& into);
   void Tasks(NodeNo no, TaskRole role, std::vector<Task>& into);
   Task ReadTask(NodeNo key, NodeNo value, TaskRole role);
   void CheckActions(NodeNo key, NodeNo map, Task& task);
@@ -187,7 +187,7 @@ struct Keys {
 Task Harmless() {
   Task task;
   task.id = "_";
-  task.action = model::ShellAction{"true"};
+  task.action = model::ShellAction{.script = "true"};
   return task;
 }
 
@@ -343,11 +343,11 @@ void Reader::Version(NodeNo no) {
                     Describe(tree_, no)));
 }
 
-void Reader::Params(NodeNo no, std::map<std::string, std::string>& into) {
+void Reader::Params(NodeNo no, std::map<std::string, model::Param>& into) {
   if (!Is(no, Kind::kMap)) return WrongType(no, "params takes a map from names to default values");
   for (std::uint32_t i = 0; i < tree_[no].size; ++i)
     into.insert_or_assign(std::string(tree_.Text(tree_.Key(no, i))),
-                          ToJson(tree_, tree_.Value(no, i), source_));
+                          model::Param::Plain(ToJson(tree_, tree_.Value(no, i), source_)));
 }
 
 void Reader::Exec(NodeNo no, Task& task) {
@@ -381,7 +381,7 @@ void Reader::CheckActions(NodeNo key, NodeNo map, Task& task) {
     Fault("HW1008", key,
           fmt::format("the task {} does nothing; give it one of run, exec or function",
                       QuoteJson(tree_.Text(key))));
-    task.action = model::ShellAction{"true"};
+    task.action = model::ShellAction{.script = "true"};
   }
 }
 
@@ -394,7 +394,7 @@ Task Reader::ReadTask(NodeNo key, NodeNo value, TaskRole role) {
     CheckActions(key, value, task);
     return task;
   }
-  task.action = model::ShellAction{"true"};
+  task.action = model::ShellAction{.script = "true"};
   if (Is(value, Kind::kNull))
     CheckActions(key, value, task);
   else

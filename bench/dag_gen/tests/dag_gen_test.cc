@@ -89,7 +89,7 @@ TEST(DagGen, TheSameSeedGivesTheSameWorkflow) {
 TEST(DagGen, ItsFilesReadBackEqual) {
   for (std::size_t i = 0; i < ShapeNames().size(); ++i) {
     SCOPED_TRACE(ShapeNames()[i]);
-    for (const model::Action& action : {model::Action(model::ShellAction{"echo \"ü\"\n"}),
+    for (const model::Action& action : {model::Action(model::ShellAction{.script = "echo \"ü\"\n"}),
                                         model::Action(model::ExecAction{{"true", "x y"}}),
                                         model::Action(model::FunctionAction{"f"})}) {
       auto definition =

@@ -16,7 +16,7 @@ TEST(Linked, TasksOfAStaticLibraryAreFound) {
   const auto party = registry.FindWorkflow({.workflow = "party"});
   ASSERT_NE(party, nullptr);
   EXPECT_EQ(party->size(), 1U);
-  EXPECT_EQ(party->definition().params.at("name"), "\"you\"");
+  EXPECT_EQ(party->definition().params.at("name").default_json, "\"you\"");
 }
 
 TEST(Linked, FaultsAreAllNamedWithTheirPlaces) {

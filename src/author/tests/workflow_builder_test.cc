@@ -47,8 +47,10 @@ TEST(WorkflowBuilder, SetsEverythingThatAModelHas) {
   EXPECT_EQ(workflow.name().ToString(), "acme::shop::nightly");
   EXPECT_EQ(d.description, "all of it");
   EXPECT_EQ(d.params,
-            (std::map<std::string, std::string>{
-                {"day", "null"}, {"limit", "10"}, {"city", "\"Oslo\""}, {"tags", "[\"a\"]"}}));
+            (std::map<std::string, model::Param>{{"day", model::Param::Plain("null")},
+                                                 {"limit", model::Param::Plain("10")},
+                                                 {"city", model::Param::Plain("\"Oslo\"")},
+                                                 {"tags", model::Param::Plain("[\"a\"]")}}));
   EXPECT_EQ(d.env.at("LANG"), "C");
   EXPECT_EQ(d.base_dir, "/srv");
   EXPECT_EQ(d.timeout, 1h);

@@ -20,7 +20,7 @@ class ExplainTaskTest : public testing::Test {
     for (const char* id : {"a", "b", "c", "d"}) {
       model::Task task;
       task.id = id;
-      task.action = model::ShellAction{"true"};
+      task.action = model::ShellAction{.script = "true"};
       task.retry.max_attempts = 3;
       if (task.id == "b") task.needs = {"a"};
       if (task.id == "c") task.needs = {"b"};

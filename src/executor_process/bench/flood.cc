@@ -74,7 +74,7 @@ int Flood(const std::string& bytes) {
   if (!executor || !(*executor)->Start(sink)) return 1;
   model::Task task;
   task.id = "flood";
-  task.action = model::ShellAction{"yes " + std::string(99, 'x') + " | head -c " + bytes};
+  task.action = model::ShellAction{.script = "yes " + std::string(99, 'x') + " | head -c " + bytes};
   model::WorkflowDefinition definition;
   definition.name.workflow = "flood";
   definition.tasks = {task};

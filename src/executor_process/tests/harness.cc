@@ -130,7 +130,7 @@ ProcessExecutorOptions OptionsOf(const std::string& folder) {
 
 model::Task Shell(std::string script) {
   model::Task task;
-  task.action = model::ShellAction{std::move(script)};
+  task.action = model::ShellAction{.script = std::move(script)};
   return task;
 }
 model::Task Exec(std::vector<std::string> argv) {

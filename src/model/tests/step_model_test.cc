@@ -34,7 +34,7 @@ WorkflowDefinition RandomWorkflow(Dice& dice) {
   for (std::uint32_t i = 0; i < size; ++i) {
     Task task;
     task.id = fmt::format("t{}", i);
-    task.action = ShellAction{"true"};
+    task.action = ShellAction{.script = "true"};
     if (i > 0 && dice.Percent(25)) {
       task.role = dice.Percent(50) ? TaskRole::kOnCancel : TaskRole::kFinally;
     }

@@ -276,7 +276,7 @@ inline Task Shell(std::string id, std::vector<std::string> needs = {},
   task.id = std::move(id);
   task.needs = std::move(needs);
   task.role = role;
-  task.action = ShellAction{"true"};
+  task.action = ShellAction{.script = "true"};
   return task;
 }
 

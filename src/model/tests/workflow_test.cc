@@ -16,7 +16,7 @@ Task Shell(std::string id, std::vector<std::string> needs = {}, TaskRole role = 
   task.id = std::move(id);
   task.needs = std::move(needs);
   task.role = role;
-  task.action = ShellAction{"true"};
+  task.action = ShellAction{.script = "true"};
   return task;
 }
 
@@ -79,7 +79,7 @@ TEST(Workflow, RolesAreRangesInTheOrderOfARunsLife) {
 
 TEST(Workflow, AllFaultsComeAtOnce) {
   Task wrong = Shell("1st");
-  wrong.action = ShellAction{" \n"};
+  wrong.action = ShellAction{.script = " \n"};
   wrong.priority = 1'001;
   auto d = Of({Shell("a"), Shell("missing"), Shell("self", {"self", "a", "a", "mising"}),
                Shell("a"), std::move(wrong), Shell("f", {"a"}, TaskRole::kFinally)});
@@ -177,7 +177,9 @@ TEST(Workflow, TextsAreCheckedWhereAProcessWouldChoke) {
   function.action = FunctionAction{};
   auto d = Of({exec, none, function});
   d.base_dir = "relative";
-  d.params = {{"good", " [1.0, 2] "}, {"bad", "{"}, {"no-dash", "1"}};
+  d.params = {{"good", Param::Plain(" [1.0, 2] ")},
+              {"bad", Param::Plain("{")},
+              {"no-dash", Param::Plain("1")}};
   EXPECT_EQ(FaultsOf(d), (Faults{"HW1115 base_dir", "HW1113 params.bad", "HW1113 params.no-dash",
                                  "HW1114 tasks.e.exec[1]", "HW1114 tasks.e.env.X",
                                  "HW1112 tasks.e.inherit_env[1]", "HW1110 tasks.n.exec",
@@ -204,7 +206,7 @@ TEST(Workflow, HopelessDefinitionsGetABoundedAnswer) {
 
 WorkflowDefinition Everything() {
   Task shell = Shell("shell");
-  shell.action = ShellAction{"echo \"\\ \x01\x1f\t\xC3\xA9\x7f\"\n"};
+  shell.action = ShellAction{.script = "echo \"\\ \x01\x1f\t\xC3\xA9\x7f\"\n"};
   shell.env = {{"A", "b"}, {"C", ""}};
   shell.inherit_env = {"HOME", "PATH"};
   shell.cwd = "sub";
@@ -213,7 +215,16 @@ WorkflowDefinition Everything() {
                  .initial = Duration(5),
                  .max = Duration(7),
                  .jitter = 0.1,
-                 .max_losses = 2};
+                 .max_losses = 2,
+                 .when = RetryCondition{.exit_codes = {1, 75}, .output_matches = "time.?out"},
+                 .unless = RetryCondition{.exit_codes = {}, .output_matches = "x"}};
+  shell.env_file = {"a.env", "b.env"};
+  shell.when = {"params.n > 1", "true"};
+  shell.deadline = Duration(13);
+  shell.idempotency_key = "k-${{ params.n }}";
+  shell.output = {.mode = OutputMode::kStdoutJson, .type_json = R"({"n": "integer"})"};
+  shell.description = "does it";
+  shell.labels = {{"team", "data"}};
   shell.timeout = Duration(11);
   shell.grace = Duration(12);
   shell.priority = -3;
@@ -223,11 +234,37 @@ WorkflowDefinition Everything() {
   exec.action = ExecAction{{"/bin/true", ""}};
   Task function = Shell("function", {"exec", "shell"});
   function.action = FunctionAction{"a::b"};
-  auto d = Of({function, exec, shell, Shell("c", {}, TaskRole::kOnCancel),
+  Task instance = Shell("m[1]");
+  instance.action = ShellAction{.script = "true", .shell = {"bash", "-e"}};
+  instance.group = "m";
+  instance.matrix = R"({ "v": 1})";
+  auto d = Of({function, exec, shell, instance, Shell("c", {}, TaskRole::kOnCancel),
                Shell("f", {}, TaskRole::kFinally)});
   d.name = {.tenant = "t", .package = "p", .workflow = "w"};
   d.description = "what";
-  d.params = {{"n", " 1.0"}, {"o", R"({"b": 1, "a": 18446744073709551615})"}, {"r", "null"}};
+  d.params = {{"n", Param::Plain(" 1.0")},
+              {"o", Param::Plain(R"({"b": 1, "a": 18446744073709551615})")},
+              {"r", Param::Plain("null")},
+              {"s",
+               {.type = ParamType::kInteger,
+                .default_json = "2",
+                .required = false,
+                .description = "how many",
+                .allowed = {"1", "2 "},
+                .min = 0.5,
+                .max = 4,
+                .pattern = "[0-9]"}},
+              {"z",
+               {.type = ParamType::kDate,
+                .default_json = "null",
+                .required = true,
+                .description = "",
+                .allowed = {},
+                .min = {},
+                .max = {},
+                .pattern = ""}}};
+  d.tags = {"nightly"};
+  d.max_active_runs = 5;
   d.env = {{"E", "1"}};
   d.base_dir = "/srv";
   d.timeout = Duration(1);
@@ -243,15 +280,24 @@ TEST(WorkflowJson, EveryFieldGoesRoundAndCountsForTheVersion) {
   EXPECT_EQ(
       w->canonical_json(),
       R"({"format":1,"tenant":"t","package":"p","name":"w","description":"what",)"
-      R"("params":{"n":1,"o":{"a":18446744073709551615,"b":1},"r":null},"env":{"E":"1"},)"
+      R"("tags":["nightly"],)"
+      R"("params":{"n":1,"o":{"a":18446744073709551615,"b":1},"r":null,"s":2,"z":null},)"
+      R"("declared":{"s":{"type":"integer","description":"how many","enum":[1,2],"min":0.5,)"
+      R"("max":4,"pattern":"[0-9]"},"z":{"type":"date","required":true}},"env":{"E":"1"},)"
       R"("base_dir":"/srv","timeout_us":1,"finally_timeout_us":2,"cancel_timeout_us":3,)"
-      R"("on_failure":"cancel_rest","max_parallel":4,"tasks":[)"
+      R"("on_failure":"cancel_rest","max_parallel":4,"max_active_runs":5,"tasks":[)"
       R"({"id":"shell","run":"echo \"\\ \u0001\u001f\u0009)"
       "\xC3\xA9\x7f"
-      R"(\"\n","env":{"A":"b","C":""},"inherit_env":["HOME","PATH"],"cwd":"sub",)"
+      R"(\"\n","env":{"A":"b","C":""},"inherit_env":["HOME","PATH"],)"
+      R"("env_file":["a.env","b.env"],"cwd":"sub",)"
       R"("retry":{"max_attempts":3,"backoff":"linear","initial_us":5,"max_us":7,"jitter":0.1,)"
-      R"("max_losses":2},"timeout_us":11,"grace_us":12,"priority":-3,)"
-      R"("trigger_rule":"none_failed_min_one_success","allow_failure":true},)"
+      R"("max_losses":2,"when":{"exit_codes":[1,75],"output_matches":"time.?out"},)"
+      R"("unless":{"output_matches":"x"}},"when":["params.n > 1","true"],"timeout_us":11,)"
+      R"("deadline_us":13,"grace_us":12,"priority":-3,)"
+      R"("trigger_rule":"none_failed_min_one_success","allow_failure":true,)"
+      R"("idempotency_key":"k-${{ params.n }}","output":"stdout-json",)"
+      R"("output_type":{"n":"integer"},"description":"does it","labels":{"team":"data"}},)"
+      R"({"id":"m[1]","group":"m","matrix":{"v":1},"run":"true","shell":["bash","-e"]},)"
       R"({"id":"exec","needs":["shell"],"exec":["/bin/true",""]},)"
       R"({"id":"function","needs":["exec","shell"],"function":"a::b"},)"
       R"({"id":"c","role":"on_cancel","run":"true"},{"id":"f","role":"finally","run":"true"}]})");

@@ -5,9 +5,9 @@
 namespace headworks::spec {
 namespace {
 
-model::WorkflowDefinition Declares(std::map<std::string, std::string> params) {
+model::WorkflowDefinition Declares(const std::map<std::string, std::string>& params) {
   model::WorkflowDefinition d;
-  d.params = std::move(params);
+  for (const auto& [name, value] : params) d.params.emplace(name, model::Param::Plain(value));
   return d;
 }
 

@@ -49,7 +49,7 @@ TEST(WorkflowFile, SmallestFileHasAllDefaults) {
   expected.base_dir = "/srv";
   Task task;
   task.id = "a";
-  task.action = model::ShellAction{"true"};
+  task.action = model::ShellAction{.script = "true"};
   expected.tasks = {task};
   EXPECT_EQ(Good("version: 1\ntasks:\n  a: {run: 'true'}\n"), expected);
   EXPECT_EQ(Good("version: 1\ntasks:\n  a: {run: true}"), expected) << "a command, not a boolean";
@@ -63,7 +63,9 @@ TEST(WorkflowFile, EveryKeyArrivesInTheModel) {
   WorkflowDefinition d;
   d.name.workflow = "all";
   d.description = "what it does";
-  d.params = {{"day", "null"}, {"n", "3"}, {"list", R"(["a",1.5,true,{"k":null}])"}};
+  d.params = {{"day", model::Param::Plain("null")},
+              {"n", model::Param::Plain("3")},
+              {"list", model::Param::Plain(R"(["a",1.5,true,{"k":null}])")}};
   d.env = {{"A", "1.10"}, {"B", "yes"}, {"C", ""}};
   d.base_dir = "/srv";
   d.timeout = std::chrono::hours(1);
@@ -72,7 +74,7 @@ TEST(WorkflowFile, EveryKeyArrivesInTheModel) {
   d.max_parallel = 4;
   d.tasks.resize(5);
   d.tasks[0].id = "a";
-  d.tasks[0].action = model::ShellAction{"echo one\necho two\n"};
+  d.tasks[0].action = model::ShellAction{.script = "echo one\necho two\n"};
   d.tasks[0].env = {{"X", "0x10"}};
   d.tasks[0].inherit_env = {"SSH_AUTH_SOCK"};
   d.tasks[0].cwd = "sub";
@@ -95,10 +97,10 @@ TEST(WorkflowFile, EveryKeyArrivesInTheModel) {
   d.tasks[2].action = model::FunctionAction{"report"};
   d.tasks[3].id = "undo";
   d.tasks[3].role = TaskRole::kOnCancel;
-  d.tasks[3].action = model::ShellAction{"true"};
+  d.tasks[3].action = model::ShellAction{.script = "true"};
   d.tasks[4].id = "clean";
   d.tasks[4].role = TaskRole::kFinally;
-  d.tasks[4].action = model::ShellAction{"true"};
+  d.tasks[4].action = model::ShellAction{.script = "true"};
   EXPECT_EQ(Good(R"(version: 1
 name: all
 description: what it does

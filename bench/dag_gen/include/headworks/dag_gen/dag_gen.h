@@ -36,7 +36,7 @@ struct DagOptions {
   /// The same seed gives the same workflow everywhere.
   std::uint64_t seed = 1;
   /// What each task does.
-  model::Action action = model::ShellAction{":"};
+  model::Action action = model::ShellAction{.script = ":"};
 };
 
 /// A workflow named by shape and size ("chain_1000").  kInvalidArgument: size out of bounds.

@@ -55,6 +55,15 @@ enum class TaskRole : std::uint8_t {
 
 enum class Backoff : std::uint8_t { kFixed = 0, kLinear = 1, kExponential = 2 };
 
+/// Which failed tries are meant: those that match one of its lists.
+struct RetryCondition {
+  /// 0 to 255, ascending.
+  std::vector<int> exit_codes;
+  /// An RE2 pattern that a line of the task's output contains; empty = none.
+  std::string output_matches;
+  bool operator==(const RetryCondition&) const = default;
+};
+
 /// How often and when a task is tried again.
 struct RetryPolicy {
   /// Tries in total; 1 = never again.  1 to 1,000.
@@ -66,6 +75,10 @@ struct RetryPolicy {
   double jitter = 0.2;
   /// The loss with this number ends the task as `lost` (I7).  1 to 1,000.
   int max_losses = 6;
+  /// Only such failures are tried again ...
+  std::optional<RetryCondition> when;
+  /// ... and these never; `unless` wins.
+  std::optional<RetryCondition> unless;
 
   /// How long to wait after the `tries`-th failed try (1-based).  `seed` decides the jitter, so
   /// that the same attempt always waits equally long.
@@ -73,9 +86,11 @@ struct RetryPolicy {
   bool operator==(const RetryPolicy&) const = default;
 };
 
-/// A shell script, run as `/bin/sh -e`.
+/// A shell script.
 struct ShellAction {
   std::string script;
+  /// The program that runs it, and its arguments; empty = `/bin/sh -e`.
+  std::vector<std::string> shell;
   bool operator==(const ShellAction&) const = default;
 };
 /// A program and its arguments; no shell in between.
@@ -90,10 +105,34 @@ struct FunctionAction {
 };
 using Action = std::variant<ShellAction, ExecAction, FunctionAction>;
 
+/// Where a command's result is taken from.
+enum class OutputMode : std::uint8_t {
+  /// The file named by HEADWORKS_OUTPUT.
+  kFile = 0,
+  /// All of stdout is one JSON value.
+  kStdoutJson = 1,
+  kStdoutLines = 2,
+  kStdout = 3,
+};
+
+struct OutputSpec {
+  OutputMode mode = OutputMode::kFile;
+  /// Declared types of the result's fields as JSON text, for the check of expressions; empty =
+  /// none were declared.
+  std::string type_json;
+  bool operator==(const OutputSpec&) const = default;
+};
+
 /// One node of the DAG, as the author wrote it, defaults filled in.
+///
+/// Expressions are CEL.  Texts that may hold templates (`${{ }}`): script, argv, env, cwd,
+/// env_file, idempotency_key.
 struct Task {
-  /// `[A-Za-z_][A-Za-z0-9_-]{0,99}`, unique within the workflow.
+  /// `[A-Za-z_][A-Za-z0-9_-]{0,99}`, unique within the workflow.  An instance of a matrix:
+  /// `group[value,value]`, at most 250 bytes.
   std::string id;
+  /// Of a matrix's instance: the id it was written under, and its combination, a JSON object.
+  std::string group, matrix;
   TaskRole role = TaskRole::kMain;
   /// Ids of upstream tasks; each of the same role, except that `finally` and `on_cancel` tasks may
   /// only need tasks of their own role.
@@ -101,11 +140,18 @@ struct Task {
   Action action = ShellAction{};
   std::map<std::string, std::string> env;
   std::vector<std::string> inherit_env;
+  /// Files of NAME=value lines, read at each try; a later one wins over an earlier one.
+  std::vector<std::string> env_file;
   /// Empty = the folder of the workflow file.  Relative = below it.
   std::string cwd;
   RetryPolicy retry;
+  /// Expressions that must all be true, or the task is skipped.  Evaluated once, when the trigger
+  /// rule says that it runs.
+  std::vector<std::string> when;
   /// Per try; zero = no limit.
   Duration timeout{0};
+  /// From the start of the first try until the task is over; zero = no limit.
+  Duration deadline{0};
   /// Between TERM and KILL.
   Duration grace = std::chrono::seconds(10);
   /// Higher first.  -1,000 to 1,000.
@@ -113,18 +159,57 @@ struct Task {
   TriggerRule trigger_rule = TriggerRule::kAllSuccess;
   /// The task may fail without failing the run; for its successors it succeeded.
   bool allow_failure = false;
+  /// Handed to the task instead of the one made of run and task; empty = that one.
+  std::string idempotency_key;
+  OutputSpec output;
+  std::string description;
+  std::map<std::string, std::string> labels;
 
   bool operator==(const Task&) const = default;
 };
 
 enum class OnFailure : std::uint8_t { kFinish = 0, kCancelRest = 1 };
 
+enum class ParamType : std::uint8_t {
+  /// Not declared: as the default value is.
+  kAny = 0,
+  kString = 1,
+  kInteger = 2,
+  kNumber = 3,
+  kBoolean = 4,
+  kArray = 5,
+  kObject = 6,
+  /// YYYY-MM-DD
+  kDate = 7,
+  /// RFC 3339
+  kDateTime = 8,
+};
+
+/// A parameter of a workflow.
+struct Param {
+  ParamType type = ParamType::kAny;
+  /// JSON text; `null` = none.  A text with a template is rendered when the run starts.
+  std::string default_json = "null";
+  bool required = false;
+  std::string description;
+  /// JSON texts; empty = any value.
+  std::vector<std::string> allowed;
+  /// Of integers and numbers.
+  std::optional<double> min, max;
+  /// RE2, for the whole text; empty = any.
+  std::string pattern;
+
+  /// `name: default`: of any type; with `null` it must be given.
+  static Param Plain(std::string default_json);
+  bool operator==(const Param&) const = default;
+};
+
 /// Everything an author says about a workflow; `Workflow::Create` checks it.
 struct WorkflowDefinition {
   Namespace name;
   std::string description;
-  /// Parameters with their default values, as JSON text; `null` = must be given.
-  std::map<std::string, std::string> params;
+  std::vector<std::string> tags;
+  std::map<std::string, Param> params;
   std::map<std::string, std::string> env;
   /// Where relative paths of tasks start; absolute, or empty (the process's folder).
   std::string base_dir;
@@ -135,6 +220,8 @@ struct WorkflowDefinition {
   OnFailure on_failure = OnFailure::kFinish;
   /// Live attempts of one run at a time; 0 = no limit of its own.
   int max_parallel = 0;
+  /// Runs of this workflow that are under way at a time; 0 = no limit of its own.
+  int max_active_runs = 0;
   std::vector<Task> tasks;
 
   bool operator==(const WorkflowDefinition&) const = default;
@@ -204,5 +291,9 @@ Shard ShardOf(const Namespace& name);
 /// "all_success" and so on, both ways; an unknown name is nullopt.
 std::string_view TriggerRuleName(TriggerRule rule);
 std::optional<TriggerRule> TriggerRuleFromName(std::string_view name);
+/// "file", "stdout-json", "stdout-lines", "stdout".
+std::string_view OutputModeName(OutputMode mode);
+/// "any", "string" and so on.
+std::string_view ParamTypeName(ParamType type);
 
 }  // namespace headworks::model
