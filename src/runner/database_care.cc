@@ -46,4 +46,9 @@ Result<CareReport> MigrateDatabase(std::string_view url, bool dry_run) {
                     {{"from_level", report.from_level}, {"to_level", report.to_level}}};
 }
 
+Result<std::string> LiveEngine(std::string_view url) {
+  HEADWORKS_ASSIGN(const std::string path, PathOf(url));
+  return store_sqlite::LiveEngine(path);
+}
+
 }  // namespace headworks

@@ -275,4 +275,12 @@ Result<MigrateReport> Migrate(const std::string& path, bool dry_run) {
   return report;
 }
 
+Result<std::string> LiveEngine(const std::string& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    return Error{Code::kNotFound, fmt::format("{}: there is no database here", path)};
+  }
+  return OwnerLock::Holder(path + ".lock");
+}
+
 }  // namespace headworks::store_sqlite

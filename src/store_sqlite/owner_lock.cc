@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <array>
@@ -32,15 +31,23 @@ std::string ReadOwner(int fd) {
   return size > 0 ? std::string(text.data(), static_cast<std::size_t>(size)) : "another process";
 }
 
+/// All of the file, for its only writer.
+struct flock WholeFile() {
+  struct flock lock{};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<OwnerLock>> OwnerLock::Take(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return Failed(path, "open");
   std::unique_ptr<OwnerLock> lock(new OwnerLock(fd));
-  while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) return Failed(path, "lock");
+  struct flock whole = WholeFile();
+  if (fcntl(fd, F_OFD_SETLK, &whole) != 0) {
+    if (errno != EAGAIN && errno != EACCES) return Failed(path, "lock");
     return Error{Code::kConflict,
                  fmt::format("{}: the engine of this database is {}; stop it first, or leave the "
                              "work to it",
@@ -52,6 +59,16 @@ Result<std::unique_ptr<OwnerLock>> OwnerLock::Take(const std::string& path) {
     return Failed(path, "write");
   }
   return lock;
+}
+
+Result<std::string> OwnerLock::Holder(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) return std::string();
+  if (fd < 0) return Failed(path, "open");
+  const OwnerLock closer(fd);
+  struct flock held = WholeFile();
+  if (fcntl(fd, F_OFD_GETLK, &held) != 0) return Failed(path, "look at");
+  return held.l_type == F_UNLCK ? std::string() : ReadOwner(fd);
 }
 
 OwnerLock::~OwnerLock() { close(fd_); }

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "headworks/store_conformance/harness.h"
+#include "headworks/store_sqlite/admin.h"
 #include "headworks/store_sqlite_testing/fault_vfs.h"
 #include "tests/child.h"
 #include "tests/engine.h"
@@ -35,6 +36,21 @@ TEST(SqliteOwnership, SecondEngineIsRefusedAndToldWhoOwnsTheFile) {
       << refused.error().message;
   EXPECT_NE(refused.error().message.find(host.data()), std::string::npos)
       << refused.error().message;
+}
+
+TEST(SqliteOwnership, AnyoneMayAskWhetherAnEngineLivesWithoutBeingInItsWay) {
+  const ScratchFolder folder;
+  EXPECT_CODE(LiveEngine(folder.File("db")), Code::kNotFound);
+  const auto db = MustOpen(folder.File("db"));
+  EXPECT_EQ(*LiveEngine(folder.File("db")), "");  // nobody ever was
+  Child owner({"own", folder.File("db")});
+  ASSERT_EQ(owner.answer(), "ok");
+  EXPECT_NE(LiveEngine(folder.File("db"))->find(std::to_string(owner.pid())), std::string::npos);
+  owner.Kill();
+  EXPECT_EQ(*LiveEngine(folder.File("db")), "");  // the name is still in the file
+  Engine engine(*db);
+  EXPECT_OK(engine.Own());
+  EXPECT_NE(LiveEngine(folder.File("db"))->find(std::to_string(getpid())), std::string::npos);
 }
 
 TEST(SqliteOwnership, OthersReadAndAppendWhileAnEngineRuns) {

@@ -31,4 +31,8 @@ Result<CareReport> VacuumDatabase(std::string_view url);
 /// Brings it to this program's level.  With `dry_run` it only says what that would do.
 Result<CareReport> MigrateDatabase(std::string_view url, bool dry_run);
 
+/// Who is the engine of this database, e.g. "process 4711 on host"; empty = nobody.  Costs two
+/// system calls and is in nobody's way; what it says may have changed when you read it.
+Result<std::string> LiveEngine(std::string_view url);
+
 }  // namespace headworks

@@ -48,4 +48,8 @@ struct MigrateReport {
 };
 Result<MigrateReport> Migrate(const std::string& path, bool dry_run);
 
+/// Process and host of the file's engine; empty = none lives.  Neither opens the database nor
+/// stands in the way of an engine that starts.
+Result<std::string> LiveEngine(const std::string& path);
+
 }  // namespace headworks::store_sqlite
