@@ -66,6 +66,12 @@ std::string_view ReasonName(Reason reason) {
       return "not_cancelled";
     case Reason::kSpawn:
       return "spawn";
+    case Reason::kExpression:
+      return "expression";
+    case Reason::kWhen:
+      return "when";
+    case Reason::kDeadline:
+      return "deadline";
   }
   return "unknown";
 }

@@ -58,10 +58,13 @@ Status Stepper::LoadRow(const StoredTask& row) {
   task.dispatch_failures = row.dispatch_failures;
   task.has_row = true;
   task.zombie = row.zombie;
+  task.admitted = row.admitted;
+  task.deadline = row.deadline;
   if (task.zombie) ++run_.live;
   if (IsTerminal(task.state)) Count(row.task, +1);
-  if (task.state == TaskState::kParked && task.not_before != kNever) {
-    run_.wakes.emplace_back(task.not_before, row.task);
+  if (task.state == TaskState::kParked) {
+    if (task.not_before != kNever) run_.wakes.emplace_back(task.not_before, row.task);
+    if (IsSet(task.deadline)) run_.wakes.emplace_back(task.deadline, row.task);
   }
   return {};
 }
@@ -74,6 +77,11 @@ void Stepper::EmitEffects() {
     if (task.state == TaskState::kRunning) AddBackstop(no);
     if (task.state == TaskState::kParked && task.not_before != kNever) {
       changes_.timers.push_back({task.not_before, no});
+    }
+    if (IsLive(task.state) && task.reason == Reason::kDeadline) {
+      TellOverdue(no);
+    } else if (IsSet(task.deadline) && !IsTerminal(task.state)) {
+      changes_.timers.push_back({task.deadline, no});
     }
     Reconsider(no);
   }
@@ -96,8 +104,10 @@ StoredTask ToStored(const Run& run, TaskNo task) {
           .losses = t.losses,
           .dispatch_failures = t.dispatch_failures,
           .zombie = t.zombie,
+          .admitted = t.admitted,
           .not_before = t.not_before,
-          .since = t.since};
+          .since = t.since,
+          .deadline = t.deadline};
 }
 
 void MarkCommitted(Run& run, const Changes& changes) {

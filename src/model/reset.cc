@@ -6,7 +6,8 @@
 namespace headworks::model {
 namespace {
 
-/// Settled by its trigger rule, so it never ran.
+/// Settled by its trigger rule, so it never ran.  Not so what its `when` ruled out: that was asked
+/// once, maybe before all upstreams had settled, and stays until a rerun.
 bool IsTriggerSettled(const TaskRun& task) {
   return (task.state == TaskState::kSkipped || task.state == TaskState::kUpstreamFailed) &&
          task.reason == Reason::kTriggerRule;
@@ -119,6 +120,8 @@ void Stepper::ResetTask(TaskNo no) {
   task.tries = 0;
   task.losses = 0;
   task.dispatch_failures = 0;
+  task.admitted = false;
+  task.deadline = {};
 }
 
 Status Stepper::CheckRerun(const RerunTasks& event) const {

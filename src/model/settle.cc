@@ -69,6 +69,13 @@ void Stepper::Tell(TaskNo no) {
   changes_.cancels.push_back({no, At(no).epoch});
 }
 
+void Stepper::AskFor(TaskNo no) {
+  if (MustEvaluate(no))
+    changes_.evaluate.push_back({no, At(no).since});
+  else
+    changes_.ready.push_back(no);
+}
+
 void Stepper::Reconsider(TaskNo no) {
   TaskRun& task = At(no);
   if (IsTerminal(task.state)) return;
@@ -86,7 +93,7 @@ void Stepper::Reconsider(TaskNo no) {
   if (target.state == task.state) return;
   SetState(no, target.state);
   if (target.state != TaskState::kReady) return;
-  if (!IsSet(header_.paused_at)) changes_.ready.push_back(no);
+  if (!IsSet(header_.paused_at)) AskFor(no);
   if (Spec(no).role == TaskRole::kMain && InFinally()) revived_ = true;
 }
 

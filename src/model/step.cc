@@ -57,10 +57,16 @@ Status Stepper::On(const StartRun&) {
 Status Stepper::On(const QueueTask& event) {
   // Derivation keeps what may not run from being ready, so only the run's own brakes are left.
   if (!Exists(event.task) || At(event.task).state != TaskState::kReady ||
-      header_.state != RunState::kRunning || IsSet(header_.paused_at) || Resetting()) {
+      header_.state != RunState::kRunning || IsSet(header_.paused_at) || Resetting() ||
+      MustEvaluate(event.task)) {
     return Stale();
   }
   TaskRun& task = At(event.task);
+  if (const Duration limit = Spec(event.task).deadline;
+      limit > Duration{0} && !IsSet(task.deadline)) {
+    task.deadline = now_ + limit;
+    changes_.timers.push_back({task.deadline, event.task});
+  }
   task.epoch = header_.next_epoch;
   ++header_.next_epoch.value;
   task.not_before = now_;
@@ -75,9 +81,27 @@ Status Stepper::On(const AttemptStarted& event) {
     return Superseded();
   }
   if (At(event.task).state == TaskState::kRunning) return Stale();
-  SetState(event.task, TaskState::kRunning);
+  SetState(event.task, TaskState::kRunning, At(event.task).reason);
   Touch(event.task);
   AddBackstop(event.task);
+  return {};
+}
+
+Status Stepper::On(const WhenEvaluated& event) {
+  if (!Exists(event.task) || At(event.task).state != TaskState::kReady ||
+      At(event.task).since != event.since || !MustEvaluate(event.task)) {
+    return Stale();
+  }
+  if (!event.error.empty()) {
+    AddEvent("expression", {}, fmt::format("{}: {}", Spec(event.task).id, event.error));
+    Settle(event.task, TaskState::kFailed, Reason::kExpression);
+  } else if (!event.holds) {
+    Settle(event.task, TaskState::kSkipped, Reason::kWhen);
+  } else {
+    At(event.task).admitted = true;
+    Touch(event.task);
+    if (!IsSet(header_.paused_at)) AskFor(event.task);
+  }
   return {};
 }
 
@@ -89,6 +113,15 @@ Status Stepper::On(const TimerDue& event) {
 Status Stepper::OnTaskTimer(TaskNo no, Instant when) {
   if (!Exists(no)) return Stale();
   const TaskRun& task = At(no);
+  if (IsSet(task.deadline) && task.deadline == when && !IsTerminal(task.state) &&
+      task.reason != Reason::kDeadline && GateOf(Spec(no).role) != Gate::kStop) {
+    OnDeadline(no);
+    return {};
+  }
+  if (IsLive(task.state) && task.reason == Reason::kDeadline && LastWait(no) == when) {
+    Zombify(no, TaskState::kFailed, Reason::kDeadline);
+    return {};
+  }
   if (task.state == TaskState::kParked && task.not_before == when &&
       GateOf(Spec(no).role) != Gate::kStop) {  // else it stands in `to_settle`
     Requeue(no);
@@ -99,6 +132,22 @@ Status Stepper::OnTaskTimer(TaskNo no, Instant when) {
     return {};
   }
   return Stale();
+}
+
+Instant Stepper::LastWait(TaskNo no) const {
+  return At(no).deadline + run_.workflow->definition().cancel_timeout;
+}
+
+void Stepper::TellOverdue(TaskNo no) {
+  Tell(no);
+  changes_.timers.push_back({LastWait(no), no});
+}
+
+void Stepper::OnDeadline(TaskNo no) {
+  if (!IsLive(At(no).state)) return Settle(no, TaskState::kFailed, Reason::kDeadline);
+  At(no).reason = Reason::kDeadline;
+  Touch(no);
+  TellOverdue(no);
 }
 
 Status Stepper::OnRunTimer(Instant when) {
@@ -164,7 +213,7 @@ Status Stepper::On(const ResumeRun& event) {
   AddEvent("resume", event.actor);
   if (header_.counts[static_cast<std::size_t>(TaskState::kReady)] > 0) {
     for (std::uint32_t i = 0; i < run_.tasks.size(); ++i) {
-      if (run_.tasks[i].state == TaskState::kReady) changes_.ready.emplace_back(i);
+      if (run_.tasks[i].state == TaskState::kReady) AskFor(TaskNo{i});
     }
   }
   return {};
@@ -264,10 +313,15 @@ void Stepper::AddBackstop(TaskNo no) {
   if (const Instant due = Backstop(no); due != kNever) changes_.timers.push_back({due, no});
 }
 
+bool Stepper::Wakes(Instant when, TaskNo no) const {
+  const TaskRun& task = At(no);
+  return task.state == TaskState::kParked && (task.not_before == when || task.deadline == when);
+}
+
 Instant Stepper::NextParked() {
   while (!run_.wakes.empty()) {
     const auto [when, no] = run_.wakes.front();
-    if (At(no).state == TaskState::kParked && At(no).not_before == when) return when;
+    if (Wakes(when, no)) return when;
     std::ranges::pop_heap(run_.wakes, std::greater<>{});
     run_.wakes.pop_back();
   }

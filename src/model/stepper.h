@@ -46,6 +46,7 @@ class Stepper {
   Status On(const AttemptStarted&);
   Status On(const AttemptEnded&);
   Status On(const OfferAnswered&);
+  Status On(const WhenEvaluated&);
   Status On(const TimerDue&);
   Status On(const CancelRun&);
   Status On(const PauseRun&);
@@ -74,6 +75,9 @@ class Stepper {
   Gate GateOf(TaskRole role) const;
   Reason StopReason(TaskRole role) const;
   Target Derive(TaskNo no) const;
+  bool MustEvaluate(TaskNo no) const { return !Spec(no).when.empty() && !At(no).admitted; }
+  /// Asks for what a ready task needs next: credit, or an answer to its `when`.
+  void AskFor(TaskNo no);
   /// Brings an unstarted or parked task in line with `Derive`; tells a live one to stop.
   void Reconsider(TaskNo no);
   void ReconsiderAll(TaskNo from = TaskNo{0});
@@ -113,11 +117,18 @@ class Stepper {
   void AddEvent(std::string_view kind, const std::string& actor, std::string detail = {});
   void Tell(TaskNo no);
   void AddBackstop(TaskNo no);
+  void AddWake(Instant when, TaskNo no);
 
   // Deadlines.
   Instant RunDeadline() const;
   Instant Backstop(TaskNo no) const;
+  void OnDeadline(TaskNo no);
+  /// Until when an attempt that was told of its deadline may take to stop.
+  Instant LastWait(TaskNo no) const;
+  void TellOverdue(TaskNo no);
   Instant NextParked();
+  /// True if an entry of `Run::wakes` still holds.
+  bool Wakes(Instant when, TaskNo no) const;
   void UpdateWake();
 
   TaskRun& At(TaskNo no) { return run_.tasks[no.value]; }

@@ -77,6 +77,7 @@ void Stepper::ApplyVerdict(TaskNo no, const Outcome& outcome) {
   TaskRun& task = At(no);
   const Task& spec = Spec(no);
   const bool stop = GateOf(spec.role) == Gate::kStop;
+  const bool overdue = !stop && task.reason == Reason::kDeadline;
   const Reason failure = outcome.reason == Reason::kNone ? Reason::kError : outcome.reason;
   switch (outcome.verdict) {
     case Verdict::kSucceeded:
@@ -90,19 +91,19 @@ void Stepper::ApplyVerdict(TaskNo no, const Outcome& outcome) {
       return Settle(no, TaskState::kFailed, failure);
     case Verdict::kRetry:
       ++task.tries;
-      if (stop) break;
+      if (stop || overdue) break;
       if (task.tries >= spec.retry.max_attempts) return Settle(no, TaskState::kFailed, failure);
       return Park(no, Reason::kBackoff, now_ + spec.retry.DelayAfter(task.tries, Seed(no)));
     case Verdict::kSnoozed:
       ++task.snoozes;
-      if (stop) break;
+      if (stop || overdue) break;
       return Park(no, Reason::kSnooze, std::max(outcome.not_before, now_));
     case Verdict::kInterrupted:
-      if (stop) break;
+      if (stop || overdue) break;
       return Requeue(no);
     case Verdict::kLost:
       ++task.losses;
-      if (stop) break;
+      if (stop || overdue) break;
       if (task.losses >= spec.retry.max_losses) {
         return Settle(no, TaskState::kFailed, Reason::kLost);
       }
@@ -110,6 +111,7 @@ void Stepper::ApplyVerdict(TaskNo no, const Outcome& outcome) {
     case Verdict::kCancelled:
       break;
   }
+  if (overdue) return Settle(no, TaskState::kFailed, Reason::kDeadline);
   // Stopped on request: the run's, or somebody's who reached the attempt alone.
   Settle(no, TaskState::kCancelled, stop ? StopReason(spec.role) : Reason::kCancelRequested);
 }
@@ -158,17 +160,19 @@ void Stepper::Park(TaskNo no, Reason reason, Instant until) {
   SetState(no, TaskState::kParked, reason);
   At(no).not_before = until;
   Touch(no);
+  if (IsSet(At(no).deadline)) AddWake(At(no).deadline, no);
   if (until == kNever) return;
   changes_.timers.push_back({until, no});
+  AddWake(until, no);
+}
+
+void Stepper::AddWake(Instant when, TaskNo no) {
   auto& wakes = run_.wakes;
-  if (wakes.size() > 64 + 2 * header_.counts[static_cast<std::size_t>(TaskState::kParked)]) {
-    std::erase_if(wakes, [this](const auto& wake) {
-      return At(wake.second).state != TaskState::kParked ||
-             At(wake.second).not_before != wake.first;
-    });
+  if (wakes.size() > 64 + 4 * header_.counts[static_cast<std::size_t>(TaskState::kParked)]) {
+    std::erase_if(wakes, [this](const auto& wake) { return !Wakes(wake.first, wake.second); });
     std::ranges::make_heap(wakes, std::greater<>{});
   }
-  wakes.emplace_back(until, no);
+  wakes.emplace_back(when, no);
   std::ranges::push_heap(wakes, std::greater<>{});
 }
 

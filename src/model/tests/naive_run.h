@@ -19,6 +19,8 @@ class NaiveRun {
     int tries = 0;
     int losses = 0;
     int dispatch_failures = 0;
+    bool admitted = false;  // its `when` is true
+    bool overdue = false;   // told so
   };
 
   explicit NaiveRun(const Workflow& workflow) : workflow_(workflow), tasks(workflow.size()) {}
@@ -29,8 +31,28 @@ class NaiveRun {
     Fix();
   }
   void Queue(TaskNo no) {
-    if (At(no).state == TaskState::kReady && state == RunState::kRunning && !paused)
-      At(no).state = TaskState::kQueued;
+    if (At(no).state != TaskState::kReady || state != RunState::kRunning || paused) return;
+    if (!workflow_.task(no).when.empty() && !At(no).admitted) return;
+    At(no).state = TaskState::kQueued;
+  }
+  /// The answer to the question of a task that is ready.
+  void Evaluated(TaskNo no, bool holds, bool error) {
+    if (error) {
+      End(no, TaskState::kFailed);
+    } else if (!holds) {
+      End(no, TaskState::kSkipped);
+    } else {
+      At(no).admitted = true;
+    }
+    Fix();
+  }
+  void Deadline(TaskNo no) {
+    if (IsTerminal(At(no).state) || Stopped(no)) return;
+    if (IsLive(At(no).state))
+      At(no).overdue = true;
+    else
+      End(no, TaskState::kFailed);
+    Fix();
   }
   void Started(TaskNo no) { At(no).state = TaskState::kRunning; }
 
@@ -51,6 +73,8 @@ class NaiveRun {
       End(no, TaskState::kSucceeded);
     } else if (verdict == Verdict::kSkipped) {
       End(no, TaskState::kSkipped);
+    } else if (task.overdue && !stop && verdict != Verdict::kFailed) {
+      End(no, TaskState::kFailed);
     } else if (verdict == Verdict::kCancelled || (again && stop)) {
       End(no, TaskState::kCancelled);
     } else if (verdict == Verdict::kFailed ||
@@ -271,6 +295,7 @@ class NaiveRun {
   void End(TaskNo no, TaskState as) {
     At(no).state = as;
     At(no).by_rule = false;
+    At(no).overdue = false;
     const bool bad = as == TaskState::kFailed || as == TaskState::kCancelled;
     if (bad && !workflow_.task(no).allow_failure && state == RunState::kRunning && !cancelled &&
         !in_finally && workflow_.definition().on_failure == OnFailure::kCancelRest) {

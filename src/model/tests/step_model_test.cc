@@ -49,6 +49,8 @@ WorkflowDefinition RandomWorkflow(Dice& dice) {
     task.retry.max_attempts = static_cast<int>(1 + dice.Roll(3));
     task.retry.max_losses = static_cast<int>(1 + dice.Roll(3));
     if (dice.Percent(30)) task.timeout = minutes(1 + dice.Roll(10));
+    if (dice.Percent(20)) task.when = {"true"};
+    if (dice.Percent(15)) task.deadline = minutes(1 + dice.Roll(10));
     d.tasks.push_back(std::move(task));
   }
   return d;
@@ -113,12 +115,15 @@ class Walk {
     const bool resetting = header().reset.kind != ResetCursor::Kind::kNone;
     const Status status = real_.Do(event);
     for (const TaskNo no : real_.changes.ready) ready_.insert(no);
+    for (const auto& asked : real_.changes.evaluate) asked_.push_back(asked);
     for (const auto& cancel : real_.changes.cancels) told_.insert(cancel.epoch);
     for (const auto& offer : real_.changes.offers) {
       if (offer.epoch <= last_epoch_) real_.Fail("an epoch was given out twice");
       last_epoch_ = offer.epoch;
       if (paused || resetting) real_.Fail("queued while paused or during a reset");
       if (Stop(offer.task)) real_.Fail("queued after a cancel");
+      if (!workflow().task(offer.task).when.empty() && !At(offer.task).admitted)
+        real_.Fail("queued without an answer to its `when`");
     }
     if (real_.changes.finished != (real_.changes.finished && IsTerminal(header().state))) {
       real_.Fail("finished, but not terminal");
@@ -186,6 +191,22 @@ class Walk {
     Send(QueueTask{no}, [&] { naive_.Queue(no); });
   }
 
+  /// Answers a question, now and then one that is no longer asked.
+  void AnswerQuestion() {
+    if (asked_.empty()) return;
+    const std::size_t which = dice_.Roll(asked_.size());
+    const Changes::Evaluation asked = asked_[which];
+    if (!dice_.Percent(10)) asked_.erase(asked_.begin() + static_cast<std::ptrdiff_t>(which));
+    WhenEvaluated answer{.task = asked.task, .since = asked.since, .holds = dice_.Percent(70)};
+    if (dice_.Percent(10)) answer.error = "no such field";
+    const TaskRun& task = At(asked.task);
+    const bool open =
+        task.state == TaskState::kReady && task.since == asked.since && !task.admitted;
+    Send(answer, [&] {
+      if (open) naive_.Evaluated(asked.task, answer.holds, !answer.error.empty());
+    });
+  }
+
   void End(TaskNo no, Verdict verdict) {
     Outcome outcome;
     outcome.verdict = verdict;
@@ -244,6 +265,10 @@ class Walk {
     const std::optional<TaskNo> task = real_.timers.begin()->second;
     real_.timers.erase(real_.timers.begin());
     real_.now = std::max(real_.now, when);
+    if (task && header().state == RunState::kRunning && At(*task).deadline == when) {
+      Send(TimerDue{when, task}, [&] { naive_.Deadline(*task); });
+      return true;
+    }
     const bool relevant =
         header().state == RunState::kRunning &&
         (task ? IsTimerOf(*task, when) : header().wake_at != kNever && RunDeadline() == when);
@@ -256,6 +281,10 @@ class Walk {
   bool IsTimerOf(TaskNo no, Instant when) {
     const TaskRun& task = At(no);
     if (task.state == TaskState::kParked) return task.not_before == when;
+    if (IsLive(task.state) && task.reason == Reason::kDeadline &&
+        task.deadline + workflow().definition().cancel_timeout == when) {
+      return true;
+    }
     const Duration timeout = workflow().task(no).timeout;
     return task.state == TaskState::kRunning && timeout > Duration{0} &&
            task.since + timeout + workflow().definition().cancel_timeout == when;
@@ -309,8 +338,10 @@ class Walk {
     real_.now += seconds(dice_.Roll(3));
     if (roll < 6 || (roll < 30 && header().state == RunState::kPending)) {
       Send(StartRun{}, [&] { naive_.Start(); });
-    } else if (roll < 35) {
+    } else if (roll < 31) {
       QueueAny();
+    } else if (roll < 35) {
+      AnswerQuestion();
     } else if (roll < 45) {
       StartAny();
     } else if (roll < 65) {
@@ -334,6 +365,7 @@ class Walk {
     real_.Crash();
     ready_.clear();
     for (const TaskNo no : real_.changes.ready) ready_.insert(no);
+    asked_ = real_.changes.evaluate;
     if (real_.run.header.paused_at != Instant{} && !ready_.empty()) real_.Fail("ready in a pause");
     for (const auto& cancel : real_.changes.cancels) told_.insert(cancel.epoch);
   }
@@ -351,6 +383,8 @@ class Walk {
       Command(ResumeRun{"x"}, [&] { return naive_.Resume(); });
     } else if (!ready_.empty()) {
       QueueAny();
+    } else if (!asked_.empty()) {
+      AnswerQuestion();
     } else if (!NextTimer()) {
       real_.Fail("nothing to do, but the run has not ended: " + real_.States());
     }
@@ -380,6 +414,7 @@ class Walk {
   TestRun real_;
   NaiveRun naive_;
   std::set<TaskNo> ready_;  // from effects alone
+  std::vector<Changes::Evaluation> asked_;
   std::set<Epoch> told_;
   Epoch last_epoch_{0};
 };

@@ -798,5 +798,135 @@ TEST(Step, RefusesARunThatIsNotBuilt) {
   EXPECT_EQ(CodeOf(Step(t.run, StartRun{}, t.now, 10, changes)), Code::kInternal);
 }
 
+// ---- `when` and `deadline`
+
+TEST(Step, WhenIsAskedOncePerGeneration) {
+  Task task = Shell("a");
+  task.when = {"params.go"};
+  task.retry.max_attempts = 2;
+  TestRun t(Of({task}));
+  ASSERT_TRUE(t.Do(StartRun{}));
+  EXPECT_EQ(t.Ready(), "");
+  ASSERT_EQ(t.changes.evaluate.size(), 1U);
+  const Instant since = t.changes.evaluate[0].since;
+  ASSERT_TRUE(t.Do(QueueTask{t.No("a")}));
+  EXPECT_EQ(t.State("a"), TaskState::kReady) << "not before the answer";
+  ASSERT_TRUE(t.Do(WhenEvaluated{t.No("a"), since - seconds(1), true, ""}));
+  EXPECT_EQ(t.Ready(), "") << "an answer about another time";
+  ASSERT_TRUE(t.Do(WhenEvaluated{t.No("a"), since, true, ""}));
+  EXPECT_EQ(t.Ready(), "a ");
+  t.Run1("a", Verdict::kRetry);
+  t.Pass(minutes(10));
+  EXPECT_EQ(t.Ready(), "a ") << "a second try asks nothing";
+  EXPECT_TRUE(t.changes.evaluate.empty());
+  t.Run1("a", Verdict::kFailed);
+  ASSERT_TRUE(t.DoAll(RerunTasks{ResetCursor::Kind::kAll, {}, "x"}));
+  EXPECT_EQ(t.changes.ready.size(), 0U);
+  EXPECT_EQ(t.State("a"), TaskState::kReady);
+  EXPECT_FALSE(t.At("a").admitted);
+  EXPECT_EQ(t.fault, "");
+}
+
+TEST(Step, AFalseWhenSkipsAndSuccessorsFollowTheirRules) {
+  Task a = Shell("a");
+  a.when = {"false"};
+  Task c = Shell("c", {"a"});
+  c.trigger_rule = TriggerRule::kNoneFailed;
+  TestRun t(Of({a, Shell("b", {"a"}), c}));
+  ASSERT_TRUE(t.Do(StartRun{}));
+  ASSERT_TRUE(t.DoAll(WhenEvaluated{t.No("a"), t.At("a").since, false, ""}));
+  EXPECT_EQ(t.States(), "a:skipped b:skipped c:ready");
+  EXPECT_EQ(t.At("a").reason, Reason::kWhen);
+  EXPECT_EQ(t.At("b").reason, Reason::kTriggerRule);
+}
+
+TEST(Step, AWhenWithoutAnAnswerFailsAndSaysWhy) {
+  Task a = Shell("a");
+  a.when = {"1 / 0 > 1"};
+  TestRun t(Of({a}));
+  ASSERT_TRUE(t.Do(StartRun{}));
+  ASSERT_TRUE(t.Do(WhenEvaluated{t.No("a"), t.At("a").since, false, "division by zero"}));
+  EXPECT_EQ(t.At("a").reason, Reason::kExpression);
+  ASSERT_EQ(t.changes.events.size(), 1U);
+  EXPECT_EQ(t.changes.events[0].detail, "a: division by zero");
+  EXPECT_EQ(t.run.header.state, RunState::kFailed);
+}
+
+TEST(Step, APausedRunAsksWhenItIsResumed) {
+  Task b = Shell("b", {"a"});
+  b.when = {"true"};
+  TestRun t(Of({Shell("a"), b}));
+  ASSERT_TRUE(t.Do(StartRun{}));
+  t.Queue("a");
+  ASSERT_TRUE(t.Do(PauseRun{"x"}));
+  t.End("a", Verdict::kSucceeded);
+  EXPECT_EQ(t.State("b"), TaskState::kReady);
+  EXPECT_TRUE(t.changes.evaluate.empty());
+  ASSERT_TRUE(t.Do(ResumeRun{"x"}));
+  EXPECT_EQ(t.changes.evaluate.size(), 1U);
+}
+
+TEST(Step, ADeadlineCountsFromTheFirstHandOverOverAllTries) {
+  Task a = Shell("a");
+  a.deadline = minutes(10);
+  a.retry = {.max_attempts = 9, .backoff = Backoff::kFixed, .initial = minutes(4), .jitter = 0};
+  TestRun t(Of({a, Shell("b")}));
+  ASSERT_TRUE(t.Do(StartRun{}));
+  t.Pass(minutes(30));
+  EXPECT_EQ(t.State("a"), TaskState::kReady) << "it has not begun";
+  t.Run1("a", Verdict::kRetry);
+  t.Pass(minutes(4));
+  t.Run1("a", Verdict::kRetry);
+  t.Pass(minutes(4));
+  EXPECT_EQ(t.State("a"), TaskState::kReady);
+  t.Run1("a", Verdict::kRetry);
+  t.Pass(minutes(1));
+  EXPECT_EQ(t.State("a"), TaskState::kParked);
+  t.Pass(minutes(1));
+  EXPECT_EQ(t.State("a"), TaskState::kFailed);
+  EXPECT_EQ(t.At("a").reason, Reason::kDeadline);
+}
+
+TEST(Step, AnAttemptPastItsDeadlineIsToldAndWhatItSaysLastCounts) {
+  for (const auto& [verdict, state, reason] :
+       {std::tuple(Verdict::kSucceeded, TaskState::kSucceeded, Reason::kNone),
+        std::tuple(Verdict::kSkipped, TaskState::kSkipped, Reason::kNone),
+        std::tuple(Verdict::kFailed, TaskState::kFailed, Reason::kError),
+        std::tuple(Verdict::kRetry, TaskState::kFailed, Reason::kDeadline),
+        std::tuple(Verdict::kSnoozed, TaskState::kFailed, Reason::kDeadline),
+        std::tuple(Verdict::kInterrupted, TaskState::kFailed, Reason::kDeadline),
+        std::tuple(Verdict::kLost, TaskState::kFailed, Reason::kDeadline),
+        std::tuple(Verdict::kCancelled, TaskState::kFailed, Reason::kDeadline)}) {
+    Task a = Shell("a");
+    a.deadline = minutes(10);
+    a.retry.max_attempts = 9;
+    TestRun t(Of({a}));
+    ASSERT_TRUE(t.Do(StartRun{}));
+    t.Queue("a");
+    t.Pass(minutes(10));
+    ASSERT_EQ(t.changes.cancels.size(), 1U);
+    t.Crash();
+    ASSERT_EQ(t.changes.cancels.size(), 1U) << "told again";
+    t.End("a", verdict);
+    EXPECT_EQ(t.State("a"), state) << VerdictName(verdict);
+    EXPECT_EQ(t.At("a").reason, reason) << VerdictName(verdict);
+  }
+}
+
+TEST(Step, AnAttemptThatDoesNotStopAtItsDeadlineBecomesAZombie) {
+  Task a = Shell("a");
+  a.deadline = minutes(1);
+  TestRun t(Of({a}));
+  ASSERT_TRUE(t.Do(StartRun{}));
+  t.Queue("a");
+  t.Pass(minutes(1));
+  t.Pass(minutes(10) - Duration{1});
+  EXPECT_EQ(t.State("a"), TaskState::kQueued);
+  t.Pass(Duration{1});
+  EXPECT_EQ(t.State("a"), TaskState::kFailed);
+  EXPECT_EQ(t.At("a").reason, Reason::kDeadline);
+  EXPECT_TRUE(t.At("a").zombie);
+}
+
 }  // namespace
 }  // namespace headworks::model

@@ -151,11 +151,12 @@ class TestRun {
     const bool derived = t.state == TaskState::kWaiting || t.state == TaskState::kReady;
     return fmt::format(
         "{} reason {} epoch {} not_before {} since {} generation {} snoozes {} tries {} losses {} "
-        "dispatch {} row {} told {} zombie {} up {} {} {} {}",
+        "dispatch {} row {} told {} zombie {} admitted {} deadline {} up {} {} {} {}",
         TaskStateName(t.state), ReasonName(t.reason), t.epoch.value, Us(t.not_before),
         derived ? 0 : Us(t.since), t.generation, t.snoozes, t.tries, t.losses, t.dispatch_failures,
-        bool{t.has_row}, bool{t.cancel_sent}, bool{t.zombie}, t.upstreams.succeeded,
-        t.upstreams.failed, t.upstreams.upstream_failed, t.upstreams.skipped);
+        bool{t.has_row}, bool{t.cancel_sent}, bool{t.zombie}, bool{t.admitted}, Us(t.deadline),
+        t.upstreams.succeeded, t.upstreams.failed, t.upstreams.upstream_failed,
+        t.upstreams.skipped);
   }
   static std::string Text(const Run& run) {
     std::string text =
@@ -176,7 +177,8 @@ class TestRun {
       const bool derived = t.state == TaskState::kWaiting || t.state == TaskState::kReady;
       return std::tuple(t.state, t.reason, t.epoch, t.not_before, derived ? Instant{} : t.since,
                         t.generation, t.snoozes, t.tries, t.losses, t.dispatch_failures,
-                        bool{t.has_row}, bool{t.cancel_sent}, bool{t.zombie},
+                        bool{t.has_row}, bool{t.cancel_sent}, bool{t.zombie}, bool{t.admitted},
+                        t.deadline,
                         std::tuple(t.upstreams.succeeded, t.upstreams.failed,
                                    t.upstreams.upstream_failed, t.upstreams.skipped));
     };
@@ -254,7 +256,9 @@ class TestRun {
       want = Instant{};
     } else if (h.state == RunState::kRunning) {
       for (const TaskRun& task : run.tasks) {
-        if (task.state == TaskState::kParked) want = std::min(want, task.not_before);
+        if (task.state != TaskState::kParked) continue;
+        want = std::min(want, task.not_before);
+        if (task.deadline != Instant{}) want = std::min(want, task.deadline);
       }
       const WorkflowDefinition& d = run.workflow->definition();
       if (h.finally_started_at != Instant{}) {

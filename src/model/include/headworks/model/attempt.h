@@ -66,6 +66,12 @@ enum class Reason : std::uint8_t {
   /// An `on_cancel` task of a run that nobody cancelled.
   kNotCancelled = 18,
   kSpawn = 19,
+  /// An expression of the task could not be evaluated.
+  kExpression = 20,
+  /// Its `when` is false.
+  kWhen = 21,
+  /// The task was not over within its `deadline`.
+  kDeadline = 22,
 };
 
 /// One execution of a task run; `(run, epoch)` is unique.

@@ -76,6 +76,7 @@ struct TaskRun {
   Epoch epoch;           // of the last attempt; 0 = none yet
   Instant not_before{};  // kParked: wakes then; live: when the attempt was queued; else unset
   Instant since{};       // of the present state; persisted once there is a row
+  Instant deadline{};    // fails then if it is not over; unset = none, or not begun
   std::uint32_t generation = 0;
   std::uint32_t snoozes = 0;
   std::uint16_t tries = 0;
@@ -87,6 +88,7 @@ struct TaskRun {
   bool dirty : 1 = false;        // in Changes of the round under way
   bool cancel_sent : 1 = false;  // the live attempt was told
   bool zombie : 1 = false;       // shown settled, attempt not provably over
+  bool admitted : 1 = false;     // its `when` is true
 };
 static_assert(sizeof(TaskRun) <= 64);
 
@@ -161,7 +163,8 @@ struct Run {
   std::deque<TaskNo> to_settle;
   /// What `header.reset` has left to do.
   std::deque<TaskNo> to_reset;
-  /// Min-heap over `not_before` of parked tasks; entries that no longer hold are dropped late.
+  /// Min-heap over `not_before` and `deadline` of parked tasks; entries that no longer hold are
+  /// dropped late.
   std::vector<std::pair<Instant, TaskNo>> wakes;
 };
 

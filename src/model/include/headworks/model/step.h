@@ -45,6 +45,15 @@ struct OfferAnswered {
   Disposition disposition;
   std::string cause;
 };
+/// The answer to `Changes::evaluate`: may the task run?  One about a state that is over is stale.
+struct WhenEvaluated {
+  TaskNo task;
+  /// As asked.
+  Instant since;
+  bool holds = false;
+  /// Why there is no answer; the task fails.  Empty = there is one.
+  std::string error;
+};
 /// A timer that `Changes::timers` asked for is due; stale ones change nothing.  `when` is what it
 /// asked for, to the microsecond, and says which one it is, whatever `now` says: timers run on the
 /// monotonic clock, so a wall clock that jumps neither fires nor loses one.
@@ -78,8 +87,8 @@ struct MarkTask {
 struct ContinueRun {};
 
 using Event =
-    std::variant<StartRun, QueueTask, AttemptStarted, AttemptEnded, OfferAnswered, TimerDue,
-                 CancelRun, PauseRun, ResumeRun, RerunTasks, MarkTask, ContinueRun>;
+    std::variant<StartRun, QueueTask, AttemptStarted, AttemptEnded, OfferAnswered, WhenEvaluated,
+                 TimerDue, CancelRun, PauseRun, ResumeRun, RerunTasks, MarkTask, ContinueRun>;
 
 // ---- Changes: rows to write, then effects to perform after the commit (I1).
 
@@ -96,7 +105,8 @@ struct AttemptRecord {
 /// What happened to the run as such; kept for the audit.
 struct RunEventRecord {
   Instant at{};
-  /// "created", "cancel", "pause", "resume", "rerun", "mark", "zombie", "stuck", "unstuck".  Start
+  /// "created", "cancel", "pause", "resume", "rerun", "mark", "zombie", "expression", "stuck",
+  /// "unstuck".  Start
   /// and end are in the run's row; "finished" stands here once a rerun or mark took the end away.
   std::string kind;
   std::string actor;
@@ -121,9 +131,14 @@ struct Changes {
     TaskNo task;
     Epoch epoch;
   };
+  struct Evaluation {
+    TaskNo task;
+    Instant since;
+  };
   std::vector<TaskNo> ready;   // may be queued from now on (may repeat, may be stale when used)
   std::vector<Offer> offers;   // newly queued; after Rebuild: live (or zombie), to inspect first
   std::vector<Offer> cancels;  // live attempts to tell; repeatable
+  std::vector<Evaluation> evaluate;  // ready but for their `when`; repeatable
   std::vector<Timer> timers;
   bool more = false;        // post ContinueRun behind other runs
   bool started = false;     // the run began in this step
@@ -156,13 +171,16 @@ struct StoredTask {
   std::uint16_t losses = 0;
   std::uint8_t dispatch_failures = 0;
   bool zombie = false;
+  bool admitted = false;
   Instant not_before{};
   Instant since{};
+  Instant deadline{};
 };
 
 /// Builds a run in memory from its rows: derives waiting and ready, counts, unfinished cascades and
 /// what a crash interrupted (cancel, reset), by the same function that Step uses.  `changes`
-/// receives effects only: ready tasks, live attempts (as offers), timers, cancels, `more`.
+/// receives effects only: ready tasks, those to evaluate, live attempts (as offers), timers,
+/// cancels, `more`.
 Result<Run> Rebuild(RunHeader header, std::shared_ptr<const Workflow> workflow,
                     const std::vector<StoredTask>& rows, Instant now, Changes& changes);
 
