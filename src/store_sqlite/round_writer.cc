@@ -69,13 +69,13 @@ Status WriteTask(Connection& c, const RunHeader& h, const RunWrite::TaskWrite& t
   return c.Run(
       "INSERT INTO task (tenant_id, run_no, map_index, " HEADWORKS_TASK_COLUMNS
       ", output) VALUES (?1, ?2, -1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, "
-      "?16, ?17) ON CONFLICT DO UPDATE SET state = ?4, reason = ?5, epoch = ?6, "
+      "?16, ?17, ?18, ?19) ON CONFLICT DO UPDATE SET state = ?4, reason = ?5, epoch = ?6, "
       "generation = ?7, snoozes = ?8, tries = ?9, losses = ?10, dispatch_failures = ?11, "
-      "zombie = ?12, not_before = ?13, since = ?14, executor = ?15, holder = ?16, "
-      "output = iif(?18, ?17, output)",
+      "zombie = ?12, admitted = ?13, not_before = ?14, since = ?15, deadline = ?16, "
+      "executor = ?17, holder = ?18, output = iif(?20, ?19, output)",
       h.tenant, h.run_no, t.task, t.state, t.reason, t.epoch, t.generation, t.snoozes, t.tries,
-      t.losses, t.dispatch_failures, t.zombie, t.not_before, t.since, task.executor, task.holder,
-      output, task.output.has_value());
+      t.losses, t.dispatch_failures, t.zombie, t.admitted, t.not_before, t.since, t.deadline,
+      task.executor, task.holder, output, task.output.has_value());
 }
 
 Status InsertAttempt(Connection& c, const RunHeader& h, const model::AttemptRecord& a) {

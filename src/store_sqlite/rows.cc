@@ -54,7 +54,8 @@ Status ReadHeader(Row row, model::RunHeader& h) {
 void ReadTask(Row row, store::TaskRecord& task) {
   auto& t = task.row;
   row.Read(t.task, t.state, t.reason, t.epoch, t.generation, t.snoozes, t.tries, t.losses,
-           t.dispatch_failures, t.zombie, t.not_before, t.since, task.executor, task.holder);
+           t.dispatch_failures, t.zombie, t.admitted, t.not_before, t.since, t.deadline,
+           task.executor, task.holder);
 }
 
 Error NoRun(RunNo run) { return {Code::kNotFound, fmt::format("no run {}", run.value)}; }

@@ -21,7 +21,7 @@ namespace headworks::store_sqlite {
 /// In the order of ReadTask.
 #define HEADWORKS_TASK_COLUMNS                                                             \
   "task_no, state, reason, epoch, generation, snoozes, tries, losses, dispatch_failures, " \
-  "zombie, not_before, since, executor, holder"
+  "zombie, admitted, not_before, since, deadline, executor, holder"
 
 using Counts = std::array<std::uint32_t, model::kTaskStateCount>;
 /// A format number, then the counts as varints.

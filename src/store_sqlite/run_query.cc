@@ -109,7 +109,7 @@ Result<std::vector<store::TaskRecord>> SqliteRunQuery::ListTasks(const TenantId&
         ", output IS NOT NULL FROM task WHERE tenant_id = ?1 AND run_no = ?2 AND task_no > ?3 "
         "ORDER BY task_no, map_index LIMIT ?4",
         [&](Row row) {
-          constexpr int kAfterTaskColumns = 14;
+          constexpr int kAfterTaskColumns = 16;
           ReadTask(row, tasks.emplace_back());
           tasks.back().has_output = row.Get<bool>(kAfterTaskColumns);
         },

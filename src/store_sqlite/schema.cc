@@ -212,8 +212,46 @@ CREATE TABLE workflow (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
+// A copy, because a column that is added stands behind the output.
+constexpr const char* kLevel2 = R"sql(
+CREATE TABLE task_2 (
+  tenant_id TEXT NOT NULL,
+  run_no INTEGER NOT NULL,
+  task_no INTEGER NOT NULL,
+  map_index INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  reason INTEGER NOT NULL,
+  epoch INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  snoozes INTEGER NOT NULL,
+  tries INTEGER NOT NULL,
+  losses INTEGER NOT NULL,
+  dispatch_failures INTEGER NOT NULL,
+  zombie INTEGER NOT NULL,
+  admitted INTEGER NOT NULL DEFAULT 0,
+  not_before INTEGER NOT NULL,
+  since INTEGER NOT NULL,
+  deadline INTEGER NOT NULL DEFAULT 0,
+  blocked_reason TEXT,
+  blocked_since INTEGER,
+  executor TEXT NOT NULL,
+  external_ref TEXT,
+  holder TEXT NOT NULL,
+  output BLOB,
+  PRIMARY KEY (tenant_id, run_no, task_no, map_index)
+) STRICT, WITHOUT ROWID;
+INSERT INTO task_2
+  SELECT tenant_id, run_no, task_no, map_index, state, reason, epoch, generation, snoozes, tries,
+    losses, dispatch_failures, zombie, 0, not_before, since, 0, blocked_reason, blocked_since,
+    executor, external_ref, holder, output
+  FROM task;
+DROP TABLE task;
+ALTER TABLE task_2 RENAME TO task;
+)sql";
+
 constexpr std::array kMigrations{
     Migration{1, 1, "runs, tasks, attempts, inbox, workflows", kLevel1},
+    Migration{2, 1, "when and deadline of tasks", kLevel2},
 };
 
 Result<Levels> ReadLevels(Connection& connection) {

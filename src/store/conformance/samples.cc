@@ -81,8 +81,10 @@ RunWrite::TaskWrite TaskAt(std::uint32_t task, model::TaskState state,
   write.row.losses = static_cast<std::uint16_t>(task + 5);
   write.row.dispatch_failures = static_cast<std::uint8_t>(task + 6);
   write.row.zombie = task % 2 == 1;
+  write.row.admitted = task % 3 == 1;
   write.row.not_before = At(task);
   write.row.since = At(task + 7);
+  write.row.deadline = At(task + 8);
   write.executor = model::IsLive(state) ? "process" : "";
   write.holder = model::IsLive(state) ? fmt::format("holder-{}", task) : "";
   write.output = std::move(output);
@@ -145,10 +147,10 @@ std::string Text(const model::RunHeader& h) {
 std::string Text(const model::StoredTask& t) {
   return fmt::format(
       "task {} state {} reason {} epoch {} generation {} snoozes {} tries {} losses {} "
-      "dispatch_failures {} zombie {} not_before {} since {}",
+      "dispatch_failures {} zombie {} admitted {} not_before {} since {} deadline {}",
       t.task.value, std::to_underlying(t.state), std::to_underlying(t.reason), t.epoch.value,
-      t.generation, t.snoozes, t.tries, t.losses, t.dispatch_failures, t.zombie,
-      Micros(t.not_before), Micros(t.since));
+      t.generation, t.snoozes, t.tries, t.losses, t.dispatch_failures, t.zombie, t.admitted,
+      Micros(t.not_before), Micros(t.since), Micros(t.deadline));
 }
 
 std::string Text(const model::AttemptRecord& a) {

@@ -108,9 +108,10 @@ TEST(SqliteFile, ReadOnlyFileAndFolderAreRefusedWithAdvice) {
 
 // ---- Levels
 
-constexpr Migration kNext{2, 1, "colours", "ALTER TABLE run ADD COLUMN colour TEXT"};
-constexpr Migration kBreaking{3, 3, "new kinds",
-                              "CREATE TABLE kinds (id INTEGER PRIMARY KEY) STRICT"};
+const int kLevel = Migrations().back().level;
+const Migration kNext{kLevel + 1, 1, "colours", "ALTER TABLE run ADD COLUMN colour TEXT"};
+const Migration kBreaking{kLevel + 2, kLevel + 2, "new kinds",
+                          "CREATE TABLE kinds (id INTEGER PRIMARY KEY) STRICT"};
 
 std::vector<Migration> UpTo(const Migration& last) {
   std::vector<Migration> migrations(Migrations().begin(), Migrations().end());
@@ -137,13 +138,36 @@ TEST(SqliteLevels, OlderFileIsBroughtUpWithItsRowsAndTheOldProgramGoesOn) {
   const auto applied = ApplyMigrations(**connection, UpTo(kNext));
   ASSERT_TRUE(applied) << applied.error().message;
   ASSERT_EQ(applied->size(), 1U);
-  EXPECT_EQ(applied->front().level, 2);
-  EXPECT_EQ(CheckLevels(**connection, 2)->schema, 2);
+  EXPECT_EQ(applied->front().level, kNext.level);
+  EXPECT_EQ(CheckLevels(**connection, kNext.level)->schema, kNext.level);
   EXPECT_EQ(ApplyMigrations(**connection, UpTo(kNext))->size(), 0U);
 
   EXPECT_OK(engine.Commit(NewRun(PlainHeader(RunNo(2)))));
   EXPECT_OK(old_program->query().GetRun(kTenant, "1"));
   EXPECT_OK(MustOpen(folder.File("db"))->query().GetRun(kTenant, "2"));
+}
+
+TEST(SqliteLevels, TasksOfLevelOneAreKept) {
+  const ScratchFolder folder;
+  {
+    auto connection = Connection::Open(
+        folder.File("db"), {.flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, .vfs = {}});
+    ASSERT_TRUE(ApplyMigrations(**connection, Migrations().first(1)));
+    EXPECT_OK((*connection)
+                  ->Script("INSERT INTO task VALUES ('t', 1, 2, -1, 5, 0, 3, 4, 5, 6, 7, 8, 1, 9, "
+                           "10, NULL, NULL, 'e',"
+                           " NULL, 'h', x'7b7d')"));
+    ASSERT_TRUE(ApplyMigrations(**connection, Migrations()));
+    std::string row;
+    EXPECT_OK((*connection)
+                  ->ForEach("SELECT tries || '/' || zombie || '/' || admitted || '/' || not_before "
+                            "|| '/' || since || '/' || "
+                            "deadline || '/' || executor || '/' || holder || '/' || hex(output) "
+                            "FROM task WHERE tenant_id = 't' AND run_no = 1 AND task_no = 2",
+                            [&](Row values) { values.Read(row); }));
+    EXPECT_EQ(row, "6/1/0/9/10/0/e/h/7B7D");
+  }
+  EXPECT_OK(MustOpen(folder.File("db"))->runs().ReserveRunNos(1));
 }
 
 TEST(SqliteLevels, FileThatNeedsANewerProgramIsRefused) {
@@ -163,9 +187,9 @@ TEST(SqliteLevels, FailedMigrationChangesNothing) {
   MustOpen(folder.File("db"));
   auto connection = Connection::Open(folder.File("db"), {});
   std::vector<Migration> migrations = UpTo(kNext);
-  migrations.push_back({3, 3, "broken", "CREATE TABLE run (oops)"});
+  migrations.push_back({kLevel + 2, kLevel + 2, "broken", "CREATE TABLE run (oops)"});
   EXPECT_FALSE(ApplyMigrations(**connection, migrations));
-  EXPECT_EQ(CheckLevels(**connection, 1)->schema, 1);
+  EXPECT_EQ(CheckLevels(**connection, kLevel)->schema, kLevel);
   EXPECT_OK(MustOpen(folder.File("db"))->runs().ReserveRunNos(1));
 }
 
