@@ -8,10 +8,12 @@
 namespace headworks::engine {
 
 Engine::Engine(EngineOptions options, store::Database& database, dispatcher::Dispatcher& dispatcher,
-               Clock& clock, Random& random, Logger& logger, Observer* observer)
+               Evaluator& evaluator, Clock& clock, Random& random, Logger& logger,
+               Observer* observer)
     : options_(std::move(options)),
       database_(database),
       dispatcher_(dispatcher),
+      evaluator_(evaluator),
       clock_(clock),
       random_(random),
       logger_(logger),

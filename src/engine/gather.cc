@@ -34,8 +34,10 @@ void Engine::Gather() {
   for (auto& item : mail) {
     if (auto* work = std::get_if<Work>(&item))
       Enqueue(std::move(*work));
+    else if (auto* started = std::get_if<StartedNote>(&item))
+      started_.push_back(std::move(*started));
     else
-      started_.push_back(std::move(std::get<StartedNote>(item)));
+      AskLater(std::get<Unanswered>(item));
   }
   GatherInbox();
   GatherTimers();
@@ -121,6 +123,9 @@ void Engine::GatherTimers() {
         if (const auto soft = soft_failures_.find(ref);
             slot != slots_.end() && soft != soft_failures_.end() && soft->second == kInDoubt)
           Doubt(MakeAttempt(*slot->second, ref.task, ref.epoch));
+        break;
+      case Timer::Kind::kAsk:  // a run that was evicted asks again when it comes back
+        if (slot != slots_.end()) Ask(*slot->second, {ref.task, timer.when});
         break;
     }
   }

@@ -13,6 +13,7 @@ namespace {
 constexpr Duration kFirstSoftDelay = std::chrono::seconds(1);
 constexpr Duration kLongestSoftDelay = std::chrono::seconds(60);
 constexpr Duration kInspectAgain = std::chrono::seconds(5);
+constexpr Duration kAskAgain = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -61,6 +62,7 @@ void Engine::PerformSlot(Slot& slot, std::vector<executor::Attempt>& settled,
       offers.push_back(MakeAttempt(slot, offer.task, offer.epoch));
   for (const auto& cancel : changes.cancels) CancelAttempt(slot, cancel.task, cancel.epoch);
   for (const auto& timer : changes.timers) PushTimer(slot, timer, clock_.Now());
+  for (const auto& asked : changes.evaluate) Ask(slot, asked);
   if (!changes.attempts.empty()) ReleaseHeld(slot);
   if (changes.more) Continue(slot, model::ContinueRun{});
   if (changes.finished) ++stats_.runs_finished;
@@ -185,6 +187,29 @@ void Engine::CancelAttempt(Slot& slot, TaskNo task, Epoch epoch) {
 void Engine::Doubt(const executor::Attempt& attempt) {
   soft_failures_[{attempt.key.run, attempt.key.task, attempt.key.epoch}] = kInDoubt;
   to_inspect_.push_back(attempt);
+}
+
+void Engine::Ask(const Slot& slot, const model::Changes::Evaluation& asked) {
+  const model::RunHeader& header = slot.run.header;
+  evaluator_.Evaluate(
+      {header.tenant, header.run_no, header.run_id, asked.task, slot.run.workflow},
+      [this, tenant = header.tenant, run = header.run_no, asked](const Result<bool>& answer) {
+        if (!answer && answer.error().code == Code::kUnavailable)
+          return Post(Unanswered{run, asked});
+        model::WhenEvaluated event{.task = asked.task, .since = asked.since};
+        if (answer)
+          event.holds = *answer;
+        else
+          event.error = answer.error().message;
+        Post(Work{.tenant = tenant, .run = run, .what = model::Event(std::move(event))});
+      });
+}
+
+void Engine::AskLater(const Unanswered& unanswered) {
+  timers_.push(Timer{.due = clock_.Monotonic() + kAskAgain,
+                     .kind = Timer::Kind::kAsk,
+                     .when = unanswered.asked.since,
+                     .ref = {unanswered.run, unanswered.asked.task, Epoch(0)}});
 }
 
 void Engine::EndUnstarted(const LiveRef& ref, model::Verdict verdict) {

@@ -29,7 +29,7 @@ bool IsRefusal(Code code) {
 
 bool HasEffects(const model::Changes& changes) {
   return !changes.offers.empty() || !changes.cancels.empty() || !changes.timers.empty() ||
-         changes.more;
+         !changes.evaluate.empty() || changes.more;
 }
 
 }  // namespace

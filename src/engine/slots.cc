@@ -67,6 +67,7 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
   Slot& slot = Insert(std::move(*built));
   Visit(slot);
   for (const TaskNo task : effects.ready) PushReady(slot, task);
+  for (const auto& asked : effects.evaluate) Ask(slot, asked);
   for (const auto& timer : effects.timers) {
     if (timer.when <= now)
       slot.due.push_back({.when = timer.when, .task = timer.task});

@@ -12,15 +12,16 @@
 namespace {
 
 constexpr std::string_view kUsage =
-    "usage: headworks-sim [--seeds N] [--first S] [--store memory|sqlite] [--restart]\n"
-    "       headworks-sim --seed S [--trace] [--store memory|sqlite] [--restart]\n"
+    "usage: headworks-sim [--seeds N] [--first S] [--store memory|sqlite] [--restart] [--plain]\n"
+    "       headworks-sim --seed S [--trace] [--store memory|sqlite] [--restart] [--plain]\n"
     "\n"
     "  --seeds N     run N schedules (1000)\n"
     "  --first S     beginning with this seed (1)\n"
     "  --seed S      run this one only\n"
     "  --trace       say every step of it\n"
     "  --store KIND  memory (default) or sqlite\n"
-    "  --restart     the engine's process ends after every commit\n";
+    "  --restart     the engine's process ends after every commit\n"
+    "  --plain       no task has a condition or a deadline\n";
 
 struct Arguments {
   std::uint64_t first = 1;
@@ -45,6 +46,10 @@ std::optional<Arguments> Parse(int argc, char** argv) {
     }
     if (flag == "--restart") {
       arguments.schedule.restart_after_each_commit = true;
+      continue;
+    }
+    if (flag == "--plain") {
+      arguments.schedule.plain = true;
       continue;
     }
     if (i + 1 == argc) return std::nullopt;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "headworks/sim/questions.h"
+
 namespace headworks::sim {
 namespace {
 
@@ -259,6 +261,12 @@ void Oracle::CheckTask(RunPicture& run, const store::RunWrite& write,
       run.workflow->task(row.task).role != model::TaskRole::kMain)
     task.tries = task.losses = task.dispatch_failures = task.snoozes = 0;
   CheckBudgets(run, task, row, marked || reset);
+  if ((row.reason == Reason::kWhen &&
+       Questions::TruthOf(run.header.run_no, row.task) != Questions::Truth::kDoesNot) ||
+      (row.reason == Reason::kExpression &&
+       Questions::TruthOf(run.header.run_no, row.task) != Questions::Truth::kError))
+    Fail(run.header.run_no,
+         fmt::format("{} ended by its `when`, which says otherwise", Name(run, row.task)));
   if (row.state == TaskState::kParked && row.reason == Reason::kNone)
     Fail(run.header.run_no, fmt::format("I14 {} is parked without a reason", Name(run, row.task)));
   task.row = row;
@@ -283,6 +291,9 @@ void Oracle::CheckQueued(const RunPicture& run, const store::RunWrite& write,
   if (role == model::TaskRole::kFinally && !IsSet(header.finally_started_at))
     Fail(no, name + " queued before finally began");
   if (header.finally_stopped) Fail(no, name + " queued after the second cancel");
+  if (!run.workflow->task(row.task).when.empty() &&
+      Questions::TruthOf(no, row.task) != Questions::Truth::kHolds)
+    Fail(no, name + " queued, but its `when` is not true");
 }
 
 void Oracle::CheckBudgets(const RunPicture& run, const TaskPicture& task,

@@ -15,6 +15,7 @@
 #include "headworks/sim/fault_database.h"
 #include "headworks/sim/journal.h"
 #include "headworks/sim/oracle.h"
+#include "headworks/sim/questions.h"
 #include "headworks/sim/site.h"
 #include "headworks/sim/workflow_generator.h"
 #include "headworks/store_memory/memory_store.h"
@@ -68,6 +69,7 @@ struct Process {
   std::unique_ptr<FaultDatabase> database;
   std::vector<std::unique_ptr<executor::Executor>> ports;
   std::unique_ptr<dispatch::DefaultDispatcher> dispatcher;
+  std::unique_ptr<Questions> questions;
   std::unique_ptr<engine::Engine> engine;
 };
 
@@ -299,8 +301,10 @@ bool World::OpenEngine() {
   }
   auto options = engine_options_;
   options.owner = fmt::format("engine-{}", number);
-  process->engine = std::make_unique<engine::Engine>(
-      options, *process->database, *process->dispatcher, clock_, engine_random_, logger_, nullptr);
+  process->questions = std::make_unique<Questions>(dice_);
+  process->engine = std::make_unique<engine::Engine>(options, *process->database,
+                                                     *process->dispatcher, *process->questions,
+                                                     clock_, engine_random_, logger_, nullptr);
   const auto opened = process->engine->Open();
   if (!opened) {
     if (opened.error().code != Code::kConflict)
@@ -385,7 +389,8 @@ void World::CheckMemory(Process& process) {
       const model::TaskRun& b = rebuilt->tasks[t];
       if (a.state != b.state || a.epoch != b.epoch || a.tries != b.tries || a.losses != b.losses ||
           a.upstreams != b.upstreams || a.not_before != b.not_before || a.zombie != b.zombie ||
-          a.dispatch_failures != b.dispatch_failures || a.has_row != b.has_row)
+          a.dispatch_failures != b.dispatch_failures || a.has_row != b.has_row ||
+          a.admitted != b.admitted || a.deadline != b.deadline)
         differs(fmt::format("task {}: {} in memory, {} stored", run->workflow->task(TaskNo(t)).id,
                             model::TaskStateName(a.state), model::TaskStateName(b.state)));
     }
@@ -423,6 +428,7 @@ void World::CheckWhy(const model::Run& run) {
 
 void World::PutWorkflow() {
   auto definition = GenerateWorkflow(dice_, fmt::format("w{}", dice_.Below(3)), options_.max_tasks);
+  if (!options_.plain && dice_.Chance(500)) AddConditions(dice_, definition);
   auto workflow = model::Workflow::Create(std::move(definition));
   if (!workflow) return journal_.Violated("generated workflow: " + workflow.error().message);
   versions_[(*workflow)->version()] = *workflow;
@@ -573,6 +579,7 @@ void World::RandomStep() {
       clock_.Advance(lease_ttl_ / 2);
     AfterTick();
   } else if (draw < 700) {
+    if (!options_.plain && dice_.Chance(200) && process_ && process_->questions->Progress()) return;
     sites_[dice_.Below(2)]->Progress();
   } else if (draw < 830) {
     AdvanceTime();
@@ -626,6 +633,10 @@ void World::Finale() {
     Tick(*process_);
     AfterTick();
     bool moved = result_.rounds != before;
+    if (process_) {
+      process_->questions->SetUnavailable(0);
+      while (process_->questions->Progress()) moved = true;
+    }
     for (const auto& site : sites_)
       for (int n = 0; n < 4; ++n) moved |= site->Progress();
     if (moved) {

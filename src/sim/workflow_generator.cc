@@ -65,4 +65,11 @@ model::WorkflowDefinition GenerateWorkflow(Dice& dice, std::string name, std::ui
   return definition;
 }
 
+void AddConditions(Dice& dice, model::WorkflowDefinition& definition) {
+  for (model::Task& task : definition.tasks) {
+    if (dice.Chance(250)) task.when = {"asked"};
+    if (dice.Chance(150)) task.deadline = dice.Between(seconds(1), minutes(2));
+  }
+}
+
 }  // namespace headworks::sim

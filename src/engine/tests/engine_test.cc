@@ -146,8 +146,8 @@ TEST_F(EngineTest, AStartKeyGoesOnWithARunThatOnlyTheStoreKnows) {
   ASSERT_TRUE(engine_.Close());
 
   ManualDispatcher dispatcher;
-  Engine next({.owner = "next", .recover = false}, store_, dispatcher, clock_, random_, logger_,
-              nullptr);
+  Engine next({.owner = "next", .recover = false}, store_, dispatcher, evaluator_, clock_, random_,
+              logger_, nullptr);
   ASSERT_TRUE(next.Open());
   next.Tick();
   EXPECT_TRUE(dispatcher.taken.empty()) << "it recovers nothing by itself";
@@ -165,6 +165,98 @@ TEST_F(EngineTest, AStartKeyGoesOnWithARunThatOnlyTheStoreKnows) {
   EXPECT_EQ(found, (std::vector{(*running)->run, (*pending)->run}));
   ASSERT_EQ(dispatcher.taken.size(), 2U);
   EXPECT_NE(dispatcher.taken[0].key.run, dispatcher.taken[1].key.run);
+}
+
+/// Three tasks with a `when` that nobody has answered yet.
+class WhenTest : public EngineTest {
+ protected:
+  WhenTest() {
+    auto definition = Tasks("w", 3);
+    for (auto& task : definition.tasks) task.when = {"asked"};
+    const auto started = Start(*Put(std::move(definition)));
+    Tick(3);
+    EXPECT_TRUE(*started);
+    run_ = (*started)->run;
+  }
+  model::StoredTask Row(std::uint32_t task) {
+    const auto image = store_.runs().LoadRun(tenant_, run_);
+    EXPECT_TRUE(image);
+    for (const auto& row : image->tasks)
+      if (row.task == TaskNo(task)) return row;
+    return {};
+  }
+  RunNo run_;
+};
+
+TEST_F(WhenTest, NothingIsOfferedBeforeItsAnswer) {
+  EXPECT_TRUE(dispatcher_.taken.empty());
+  ASSERT_EQ(evaluator_.asked.size(), 3U);
+  EXPECT_EQ(evaluator_.asked[1].first.task, TaskNo(1));
+  EXPECT_EQ(evaluator_.asked[1].first.run, run_);
+  evaluator_.Answer1(true);
+  evaluator_.Answer1(false);
+  evaluator_.Answer1(Error{Code::kInvalidArgument, "needs.a has no field 'b'"});
+  Tick(3);
+  ASSERT_EQ(dispatcher_.taken.size(), 1U);
+  EXPECT_EQ(dispatcher_.taken[0].key.task, TaskNo(0));
+  EXPECT_TRUE(Row(0).admitted);
+  EXPECT_EQ(Row(1).state, model::TaskState::kSkipped);
+  EXPECT_EQ(Row(1).reason, model::Reason::kWhen);
+  EXPECT_EQ(Row(2).state, model::TaskState::kFailed);
+  EXPECT_EQ(Row(2).reason, model::Reason::kExpression);
+  const auto events = store_.query().ListEvents(tenant_, run_, 10);
+  ASSERT_TRUE(events);
+  ASSERT_FALSE(events->empty());
+  EXPECT_EQ(events->back().kind, "expression");
+  EXPECT_EQ(events->back().detail, "t2: needs.a has no field 'b'");
+}
+
+TEST_F(WhenTest, AQuestionThatTheStoreCannotAnswerComesAgain) {
+  for (int i = 0; i < 3; ++i) evaluator_.Answer1(Error{Code::kUnavailable, "busy"});
+  Tick(3);
+  EXPECT_TRUE(evaluator_.asked.empty());
+  clock_.Advance(std::chrono::seconds(1));
+  Tick(2);
+  ASSERT_EQ(evaluator_.asked.size(), 3U);
+  evaluator_.Answer1(true);
+  Tick(3);
+  EXPECT_EQ(dispatcher_.taken.size(), 1U);
+}
+
+TEST_F(WhenTest, WhatAnotherEngineAskedIsAskedAgainButNotWhatWasAnswered) {
+  evaluator_.Answer1(true);
+  Tick(3);
+  ASSERT_EQ(dispatcher_.taken.size(), 1U);
+  ASSERT_TRUE(engine_.Close());
+  evaluator_.asked.clear();
+  ManualDispatcher dispatcher;
+  Engine next({.owner = "next"}, store_, dispatcher, evaluator_, clock_, random_, logger_, nullptr);
+  ASSERT_TRUE(next.Open());
+  for (int i = 0; i < 4; ++i) next.Tick();
+  EXPECT_EQ(evaluator_.asked.size(), 2U);
+  EXPECT_EQ(dispatcher.taken.size(), 1U) << "the same epoch, offered again";
+  evaluator_.asked.clear();
+}
+
+TEST_F(EngineTest, ADeadlineStopsWhatRunsAndEndsItsTries) {
+  auto definition = Tasks("w", 1);
+  definition.tasks[0].deadline = std::chrono::minutes(1);
+  definition.tasks[0].retry.max_attempts = 5;
+  const auto started = Start(*Put(std::move(definition)));
+  Tick(3);
+  ASSERT_EQ(dispatcher_.taken.size(), 1U);
+  clock_.Advance(std::chrono::seconds(59));
+  Tick(2);
+  EXPECT_TRUE(dispatcher_.cancelled.empty());
+  clock_.Advance(std::chrono::seconds(1));
+  Tick(2);
+  EXPECT_EQ(dispatcher_.cancelled, (std::vector{dispatcher_.taken[0].key}));
+  engine_.Ended(dispatcher_.taken[0].key, {.verdict = model::Verdict::kRetry});
+  Tick(3);
+  const auto header = Stored((*started)->run);
+  EXPECT_EQ(header.state, RunState::kFailed);
+  EXPECT_EQ(store_.runs().LoadRun(tenant_, (*started)->run)->tasks[0].reason,
+            model::Reason::kDeadline);
 }
 
 }  // namespace

@@ -52,6 +52,21 @@ class ManualDispatcher final : public dispatcher::Dispatcher {
   Status Close(Duration) override { return {}; }
 };
 
+/// Keeps questions until a test answers them.
+class ManualEvaluator final : public Evaluator {
+ public:
+  std::deque<std::pair<Question, Answer>> asked;
+
+  void Evaluate(Question question, Answer answer) override {
+    asked.emplace_back(std::move(question), std::move(answer));
+  }
+  void Answer1(const Result<bool>& answer) {
+    const Answer done = std::move(asked.front().second);
+    asked.pop_front();
+    done(answer);
+  }
+};
+
 /// A memory store whose commits a test can watch and let fail.
 class WatchedStore final : public store::Database, private store::RunStore {
  public:
@@ -186,7 +201,9 @@ class EngineTest : public testing::Test {
   NullLogger logger_;
   WatchedStore store_;
   ManualDispatcher dispatcher_;
-  Engine engine_{{.owner = "engine"}, store_, dispatcher_, clock_, random_, logger_, nullptr};
+  ManualEvaluator evaluator_;
+  Engine engine_{
+      {.owner = "engine"}, store_, dispatcher_, evaluator_, clock_, random_, logger_, nullptr};
 };
 
 }  // namespace headworks::engine

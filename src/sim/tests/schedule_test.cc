@@ -35,7 +35,7 @@ struct Found {
 class FoundBySimulation : public testing::TestWithParam<Found> {};
 
 TEST_P(FoundBySimulation, HoldsNow) {
-  const auto result = RunSchedule({.seed = GetParam().seed});
+  const auto result = RunSchedule({.seed = GetParam().seed, .plain = true});
   EXPECT_EQ(result.violation, "") << GetParam().what;
 }
 

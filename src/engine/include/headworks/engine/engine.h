@@ -22,6 +22,7 @@
 #include "headworks/base/time.h"
 #include "headworks/control/control.h"
 #include "headworks/dispatcher/dispatcher.h"
+#include "headworks/engine/evaluator.h"
 #include "headworks/executor/executor.h"
 #include "headworks/model/run.h"
 #include "headworks/model/step.h"
@@ -102,7 +103,7 @@ class Engine final : public executor::AttemptSink {
   using CommandCallback = std::function<void(Status)>;
 
   Engine(EngineOptions options, store::Database& database, dispatcher::Dispatcher& dispatcher,
-         Clock& clock, Random& random, Logger& logger, Observer* observer);
+         Evaluator& evaluator, Clock& clock, Random& random, Logger& logger, Observer* observer);
   ~Engine() override;
 
   /// Takes the shards.  kConflict names the owner if there is one.  The dispatcher need not be
@@ -190,7 +191,7 @@ class Engine final : public executor::AttemptSink {
   };
   struct Timer {
     Duration due;  // monotonic
-    enum class Kind : std::uint8_t { kRun, kTask, kWake, kReoffer, kInspect } kind;
+    enum class Kind : std::uint8_t { kRun, kTask, kWake, kReoffer, kInspect, kAsk } kind;
     Instant when;
     TenantId tenant;
     LiveRef ref;
@@ -202,7 +203,12 @@ class Engine final : public executor::AttemptSink {
     model::AttemptKey key;
     Duration at;
   };
-  using Mail = std::variant<Work, StartedNote>;
+  /// A question that could not be answered yet.
+  struct Unanswered {
+    RunNo run;
+    model::Changes::Evaluation asked;
+  };
+  using Mail = std::variant<Work, StartedNote, Unanswered>;
 
   /// A round whose bytes are fixed and whose commit is not known yet.
   struct Pending {
@@ -276,6 +282,8 @@ class Engine final : public executor::AttemptSink {
   void EndUnstarted(const LiveRef& ref, model::Verdict verdict);
   void CancelAttempt(Slot& slot, TaskNo task, Epoch epoch);
   void Doubt(const executor::Attempt& attempt);
+  void Ask(const Slot& slot, const model::Changes::Evaluation& asked);
+  void AskLater(const Unanswered& unanswered);
   executor::Attempt MakeAttempt(const Slot& slot, TaskNo task, Epoch epoch) const;
   void Notify(const Slot& slot);
   void EvictVisited();
@@ -299,6 +307,7 @@ class Engine final : public executor::AttemptSink {
   const EngineOptions options_;
   store::Database& database_;
   dispatcher::Dispatcher& dispatcher_;
+  Evaluator& evaluator_;
   Clock& clock_;
   Random& random_;
   Logger& logger_;

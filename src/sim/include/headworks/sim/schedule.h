@@ -20,6 +20,8 @@ struct ScheduleOptions {
   /// Keep a line per step.
   bool trace = false;
   std::uint32_t max_tasks = 30;
+  /// Without `when` and `deadline`.
+  bool plain = false;
 };
 
 struct ScheduleResult {
