@@ -60,6 +60,14 @@ TaskBuilder& TaskBuilder::Timeout(Duration timeout) {
   task_.timeout = timeout;
   return *this;
 }
+TaskBuilder& TaskBuilder::Deadline(Duration deadline) {
+  task_.deadline = deadline;
+  return *this;
+}
+TaskBuilder& TaskBuilder::When(std::string expression) {
+  task_.when.push_back(std::move(expression));
+  return *this;
+}
 TaskBuilder& TaskBuilder::Grace(Duration grace) {
   task_.grace = grace;
   return *this;

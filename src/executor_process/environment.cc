@@ -20,8 +20,8 @@ Environment OwnEnvironment() {
   return own;
 }
 
-Environment TaskEnvironment(const executor::Attempt& attempt, const AttemptFiles& files,
-                            const Environment& own) {
+Environment TaskEnvironment(const executor::Attempt& attempt, const executor::Rendered& texts,
+                            const AttemptFiles& files, const Environment& own) {
   const model::Task& task = attempt.task();
   Environment env;
   const auto inherit = [&](const std::string& name) {
@@ -29,8 +29,9 @@ Environment TaskEnvironment(const executor::Attempt& attempt, const AttemptFiles
   };
   for (const char* name : {"PATH", "HOME", "LANG", "TZ"}) inherit(name);
   for (const std::string& name : task.inherit_env) inherit(name);
-  for (const auto& [name, value] : attempt.workflow->definition().env) env[name] = value;
-  for (const auto& [name, value] : task.env) env[name] = value;
+  for (const auto& [name, value] : texts.workflow_env) env[name] = value;
+  for (const auto& [name, value] : texts.env) env[name] = value;
+  for (const auto& [name, value] : texts.bound) env[name] = value;
   env["HEADWORKS_INPUT"] = files.input;
   env["HEADWORKS_OUTPUT"] = files.output;
   env["HEADWORKS_SCRATCH"] = files.scratch;
@@ -38,7 +39,8 @@ Environment TaskEnvironment(const executor::Attempt& attempt, const AttemptFiles
   env["HEADWORKS_TASK"] = task.id;
   env["HEADWORKS_EPOCH"] = std::to_string(attempt.key.epoch.value);
   env["HEADWORKS_TRY"] = std::to_string(attempt.try_no);
-  env["HEADWORKS_IDEMPOTENCY_KEY"] = attempt.IdempotencyKey();
+  env["HEADWORKS_IDEMPOTENCY_KEY"] =
+      texts.idempotency_key.empty() ? attempt.IdempotencyKey() : texts.idempotency_key;
   if (attempt.key.map_index >= 0) {
     env["HEADWORKS_MAP_INDEX"] = std::to_string(attempt.key.map_index);
   }

@@ -232,22 +232,42 @@ ProcessExecutor::Impl::Prepared ProcessExecutor::Impl::Prepare(const executor::A
   return prepared;
 }
 
+namespace {
+
+/// The texts of a task without expressions.
+executor::Rendered AsWritten(const executor::Attempt& attempt) {
+  const model::Task& task = attempt.task();
+  return {.action = task.action,
+          .bound = {},
+          .workflow_env = attempt.workflow->definition().env,
+          .env = task.env,
+          .env_file = task.env_file,
+          .cwd = task.cwd,
+          .idempotency_key = task.idempotency_key};
+}
+
+}  // namespace
+
 /// Loads and writes all that the start needs.  A verdict if it cannot be had.
 std::optional<model::Outcome> ProcessExecutor::Impl::Fill(const executor::Attempt& attempt,
                                                           Prepared& prepared) {
   const model::Task& task = attempt.task();
   const AttemptFiles files = folder_.FilesOf(attempt.key, attempt.run_id);
-  const auto resolved = ports_.resolver.Resolve(attempt);
+  auto resolved = ports_.resolver.Resolve(attempt);
   if (!resolved && resolved.error().code == Code::kUnavailable) {
     return NotNow(model::Reason::kDispatchFailed, resolved.error().message, ports_.clock.Now());
   }
   if (!resolved) {
-    return Failure(model::Verdict::kFailed, model::Reason::kDispatchFailed,
+    const bool expression = resolved.error().code == Code::kInvalidArgument;
+    return Failure(model::Verdict::kFailed,
+                   expression ? model::Reason::kExpression : model::Reason::kDispatchFailed,
                    resolved.error().message);
   }
+  const executor::Rendered texts =
+      resolved->rendered ? *std::move(resolved->rendered) : AsWritten(attempt);
   SpawnRequest& request = prepared.request;
   std::string script;
-  if (const auto* shell = std::get_if<model::ShellAction>(&task.action)) {
+  if (const auto* shell = std::get_if<model::ShellAction>(&texts.action)) {
     if (shell->script.size() <= kInlineScriptBytes) {
       request.argv = {"/bin/sh", "-e", "-c", shell->script};
     } else {
@@ -255,12 +275,12 @@ std::optional<model::Outcome> ProcessExecutor::Impl::Fill(const executor::Attemp
       request.argv = {"/bin/sh", "-e", files.script};
     }
   } else {
-    request.argv = std::get<model::ExecAction>(task.action).argv;
+    request.argv = std::get<model::ExecAction>(texts.action).argv;
   }
   const std::string& base = attempt.workflow->definition().base_dir;
-  request.cwd = (std::filesystem::path(base.empty() ? own_folder_ : base) / task.cwd).string();
+  request.cwd = (std::filesystem::path(base.empty() ? own_folder_ : base) / texts.cwd).string();
   request.attempt = {.run = attempt.key.run.value, .epoch = attempt.key.epoch.value};
-  request.env = ToStrings(TaskEnvironment(attempt, files, own_environment_));
+  request.env = ToStrings(TaskEnvironment(attempt, texts, files, own_environment_));
   request.timeout = attempt.timeout;
   request.grace = task.grace;
   Status status = folder_.Write(files, resolved->context_json, script);

@@ -27,6 +27,7 @@
 #include "headworks/store_sqlite/sqlite_store.h"
 #include "janitor.h"
 #include "store_resolver.h"
+#include "when_evaluator.h"
 
 namespace headworks {
 namespace fs = std::filesystem;
@@ -141,6 +142,7 @@ struct Runner::Parts {
 
   std::unique_ptr<store::Database> database;
   std::unique_ptr<log_store::LogStore> logs;
+  CompiledTasks compiled;
   std::unique_ptr<StoreResolver> resolver;
   std::unique_ptr<Watcher> watcher;
   std::unique_ptr<executor::StartLedger> ledger;
@@ -149,6 +151,7 @@ struct Runner::Parts {
   std::unique_ptr<executor_process::ProcessExecutor> process_executor;
   std::unique_ptr<dispatch::DefaultDispatcher> dispatcher;
   std::unique_ptr<engine::Engine> engine;
+  std::unique_ptr<WhenEvaluator> evaluator;
   std::unique_ptr<engine::EngineLoop> loop;
   std::unique_ptr<control::Control> control;
 
@@ -220,7 +223,7 @@ void Runner::Parts::RemoveTraces(const Janitor::Deleted& run) {
 }
 
 Status Runner::Parts::OpenExecutors() {
-  resolver = std::make_unique<StoreResolver>(database->query());
+  resolver = std::make_unique<StoreResolver>(database->query(), compiled);
   lines = std::make_unique<LogLines>(*logs);
   const executor_inline::InlineOptions inline_options{.threads = options.inline_threads,
                                                       .queue_depth = options.inline_queue_depth};
@@ -270,8 +273,9 @@ Status Runner::Parts::TakeOwnership() {
   engine_options.max_task_states = options.max_task_states_in_memory;
   dispatcher = std::make_unique<dispatch::DefaultDispatcher>(
       dispatch::Routes{.functions = "inline", .commands = "process"});
+  evaluator = std::make_unique<WhenEvaluator>(database->query(), compiled);
   engine = std::make_unique<engine::Engine>(std::move(engine_options), *database, *dispatcher,
-                                            clock, random, *logger, watcher.get());
+                                            *evaluator, clock, random, *logger, watcher.get());
   return engine->Open();
 }
 
@@ -470,6 +474,7 @@ Status Runner::Shutdown() {
   p.control.reset();
   p.loop.reset();
   if (p.watcher) p.watcher->Finish();
+  p.evaluator.reset();
   p.process_executor.reset();
   p.inline_executor.reset();
   p.engine.reset();

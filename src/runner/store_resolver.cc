@@ -1,50 +1,81 @@
 #include "store_resolver.h"
 
 #include <boost/json.hpp>
+#include <utility>
 
-#include "headworks/base/json.h"
+#include "run_context.h"
 
 namespace headworks {
 namespace json = boost::json;
 namespace {
 
-/// Stored text was validated when it came in; empty is {}.
-Result<json::value> ReadStored(std::string_view text) {
-  if (text.empty()) return json::object();
-  json::error_code bad;
-  json::value value = json::parse(text, bad, {}, json::parse_options{.max_depth = 1'000});
-  if (bad) return Error{Code::kCorrupt, "stored JSON is damaged: " + bad.message()};
-  return value;
+/// Puts values into the texts of one task; keeps the first thing that has none.
+class Renderer {
+ public:
+  explicit Renderer(json::object& variables) : variables_(variables) {}
+
+  std::string Text(std::string_view field, const expr::Template& text) {
+    auto value = text.RenderArgument(variables_, {});
+    if (value) return *std::move(value);
+    Note(field, value.error());
+    return {};
+  }
+  std::vector<std::string> Texts(std::string_view field, const std::vector<expr::Template>& texts) {
+    std::vector<std::string> values;
+    values.reserve(texts.size());
+    for (const expr::Template& text : texts) values.push_back(Text(field, text));
+    return values;
+  }
+  /// `env` with its templates rendered; from then on expressions see it as `env`, too.
+  std::map<std::string, std::string> Environment(
+      std::map<std::string, std::string> env,
+      const std::map<std::string, expr::Template>& templates) {
+    for (const auto& [name, text] : templates) env[name] = Text("env." + name, text);
+    json::object& seen = variables_.emplace("env", json::object()).first->value().as_object();
+    for (const auto& [name, value] : env) seen[name] = value;
+    return env;
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  void Note(std::string_view field, const Error& error) {
+    if (status_) status_ = Error{error.code, std::string(field) + ": " + error.message};
+  }
+
+  json::object& variables_;
+  Status status_;
+};
+
+Result<executor::Rendered> Render(const model::Workflow& workflow, const model::Task& task,
+                                  const CompiledTask& compiled, json::object& variables) {
+  Renderer renderer(variables);
+  executor::Rendered rendered;
+  rendered.workflow_env = renderer.Environment(workflow.definition().env, compiled.workflow_env);
+  rendered.env = renderer.Environment(task.env, compiled.env);
+  rendered.env_file = renderer.Texts("env_file", compiled.env_file);
+  rendered.cwd = renderer.Text("cwd", compiled.cwd);
+  rendered.idempotency_key = renderer.Text("idempotency_key", compiled.idempotency_key);
+  rendered.action = task.action;
+  if (auto* exec = std::get_if<model::ExecAction>(&rendered.action))
+    exec->argv = renderer.Texts("exec", compiled.argv);
+  HEADWORKS_TRY(renderer.status());
+  return rendered;
 }
 
 }  // namespace
 
 Result<executor::Resolved> StoreResolver::Resolve(const executor::Attempt& attempt) {
-  const auto& key = attempt.key;
-  HEADWORKS_ASSIGN(const std::string text, query_.ReadInput(key.tenant, key.run));
-  HEADWORKS_ASSIGN(const json::value given, ReadStored(text));
-  const auto part = [&](std::string_view name) -> json::value {
-    const json::value* found = given.is_object() ? given.get_object().if_contains(name) : nullptr;
-    return found ? *found : json::object();
-  };
-  json::object context;
-  context["input"] = part("input");
-  context["params"] = part("params");
-  json::value merged = context["input"];
-  MergeJson(merged, context["params"]);
-
-  const auto needs = attempt.workflow->upstreams(key.task);
-  HEADWORKS_ASSIGN(const auto ends, query_.ReadEnds(key.tenant, key.run, needs));
-  json::object upstream;
-  for (std::size_t i = 0; i < needs.size(); ++i) {
-    HEADWORKS_ASSIGN(json::value output, ReadStored(ends[i].output));
-    MergeJson(merged, output);
-    upstream[attempt.workflow->task(needs[i]).id] =
-        json::object{{"state", model::TaskStateName(ends[i].state)}, {"output", std::move(output)}};
-  }
-  context["needs"] = std::move(upstream);
-  context["run"] = json::object{{"id", attempt.run_id.value}};
-  return executor::Resolved{json::serialize(context), json::serialize(merged)};
+  const ContextOf of{attempt.key.tenant, attempt.key.run, attempt.run_id, attempt.key.task,
+                     *attempt.workflow};
+  HEADWORKS_ASSIGN(json::object context, ReadRunContext(query_, of));
+  executor::Resolved resolved{.context_json = json::serialize(context),
+                              .merged_json = json::serialize(MergedContext(context, of)),
+                              .rendered = {}};
+  if (!HasTemplates(*attempt.workflow, attempt.task())) return resolved;
+  HEADWORKS_ASSIGN(const auto compiled, compiled_.Of(*attempt.workflow, attempt.key.task));
+  HEADWORKS_ASSIGN(resolved.rendered,
+                   Render(*attempt.workflow, attempt.task(), *compiled, context));
+  return resolved;
 }
 
 }  // namespace headworks

@@ -1,20 +1,24 @@
 #pragma once
 
+#include "compiled_tasks.h"
 #include "headworks/executor/executor.h"
 #include "headworks/store/run_store.h"
 
 namespace headworks {
 
-/// Loads what an attempt needs from the store: the run's input, and the outputs of its upstreams.
+/// Loads what an attempt needs from the store (the run's input, the outputs of its upstreams) and
+/// renders its templates with it.
 ///
-/// Threads.  May be called concurrently; the database must outlive it.
+/// Threads.  May be called concurrently; what it is made with must outlive it.
 class StoreResolver final : public executor::Resolver {
  public:
-  explicit StoreResolver(store::RunQuery& query) : query_(query) {}
+  StoreResolver(store::RunQuery& query, CompiledTasks& compiled)
+      : query_(query), compiled_(compiled) {}
   Result<executor::Resolved> Resolve(const executor::Attempt& attempt) override;
 
  private:
   store::RunQuery& query_;
+  CompiledTasks& compiled_;
 };
 
 }  // namespace headworks

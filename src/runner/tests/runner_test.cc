@@ -107,6 +107,71 @@ TEST_P(RunnerTest, TypedTasksPassTheirOutputOn) {
   EXPECT_EQ(handle.Output("nope").error().code, Code::kNotFound);
 }
 
+TEST_P(RunnerTest, ConditionsSeeParametersAndOutputs) {
+  Function("price", MakeTask([](const Order& order) { return Bill{order.items * 7}; }));
+  Function("noop", MakeTask([](const Bill& bill) { return bill; }));
+  Open();
+  WorkflowBuilder w("conditions");
+  w.Param("limit", 20);
+  w.Task("price").Function("price");
+  w.Task("large").Function("noop").Needs({"price"}).When("needs.price.output.total > params.limit");
+  w.Task("small").Function("noop").Needs({"price"}).When("true").When(
+      "needs.price.output.total <= params.limit && needs.price.state == 'succeeded'");
+  w.Task("wrong").Function("noop").Needs({"price"}).When("needs.price.output.colour == 'red'");
+  w.Finally("sum").Run("cp $HEADWORKS_INPUT $HEADWORKS_OUTPUT");
+  Register(w);
+  const auto workflow = w.Build().value();
+  const auto handle = Start("conditions", {.input = R"({"items":3})"});
+  ASSERT_EQ(StateOf(handle.Wait(30s)), model::RunState::kFailed);
+  const auto rows = runner_->query().ListTasks(TenantId("public"), handle.run(), {}, 10).value();
+  const auto row = [&](std::string_view id) {
+    return std::ranges::find(rows, *workflow->Find(id), [](const auto& r) { return r.row.task; })
+        ->row;
+  };
+  EXPECT_EQ(row("large").state, model::TaskState::kSucceeded);
+  EXPECT_EQ(row("small").state, model::TaskState::kSkipped);
+  EXPECT_EQ(row("small").reason, model::Reason::kWhen);
+  EXPECT_EQ(row("wrong").state, model::TaskState::kFailed);
+  EXPECT_EQ(row("wrong").reason, model::Reason::kExpression);
+  const auto events = runner_->query().ListEvents(TenantId("public"), handle.run(), 10).value();
+  EXPECT_NE(events.back().detail.find("wrong: when: "), std::string::npos) << events.back().detail;
+  EXPECT_NE(events.back().detail.find("colour"), std::string::npos) << events.back().detail;
+  const std::string sum = handle.Output("sum").value();
+  EXPECT_NE(sum.find(R"("outcome":"failed")"), std::string::npos) << sum;
+  EXPECT_NE(sum.find(R"("failed_tasks":["wrong"])"), std::string::npos) << sum;
+}
+
+TEST_P(RunnerTest, TemplatesArePutIntoCommands) {
+  Function("price", MakeTask([](const Order& order) { return Bill{order.items * 7}; }));
+  Open();
+  WorkflowBuilder w("templates");
+  w.Param("dir", "sub");
+  w.BaseDir(folder_.string()).Env("GREETING", "total ${{ params.dir }}");
+  fs::create_directories(folder_ / "sub");
+  w.Task("price").Function("price");
+  w.Task("say")
+      .Exec(
+          {"/bin/sh", "-c",
+           R"(printf '{"text": "%s", "where": "%s", "n": "%s"}' "$1" "$PWD" "$N" > $HEADWORKS_OUTPUT)",
+           "sh", "${{ env.GREETING }} is ${{ needs.price.output.total }}"})
+      .Needs({"price"})
+      .Env("N", "${{ needs.price.output.total + 1 }}")
+      .Cwd("${{ params.dir }}");
+  w.Task("wrong").Exec({"echo", "${{ needs.price.output.colour }}"}).Needs({"price"}).Retry(3);
+  Register(w);
+  const auto handle = Start("templates", {.input = R"({"items":3})"});
+  ASSERT_EQ(StateOf(handle.Wait(30s)), model::RunState::kFailed);
+  EXPECT_EQ(handle.Output("say").value(), R"({"text":"total sub is 21","where":")" +
+                                              (folder_ / "sub").string() + R"(","n":"22"})");
+  const auto attempts =
+      runner_->query().ListAttempts(TenantId("public"), handle.run(), {}, Epoch(0), 10).value();
+  const auto failed = std::ranges::find(attempts, model::Verdict::kFailed,
+                                        [](const auto& a) { return a.outcome.verdict; });
+  ASSERT_NE(failed, attempts.end()) << "no try helps where a value does not exist";
+  EXPECT_EQ(failed->outcome.reason, model::Reason::kExpression);
+  EXPECT_NE(failed->outcome.error.find("colour"), std::string::npos) << failed->outcome.error;
+}
+
 TEST_P(RunnerTest, CommandsRunAndFailuresAreNamed) {
   Open();
   WorkflowBuilder w("shell");

@@ -33,6 +33,11 @@ class TaskBuilder {
   TaskBuilder& Retry(int max_attempts);
   TaskBuilder& Timeout(Duration timeout);
   TaskBuilder& Grace(Duration grace);
+  /// From the start of the first try until the task is over.
+  TaskBuilder& Deadline(Duration deadline);
+  /// A CEL expression that must be true, or the task is skipped; may be called again, then all
+  /// must.
+  TaskBuilder& When(std::string expression);
   TaskBuilder& Priority(int priority);
   TaskBuilder& Rule(TriggerRule rule);
   TaskBuilder& AllowFailure(bool allow = true);

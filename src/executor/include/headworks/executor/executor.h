@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -112,17 +114,32 @@ class Executor {
   virtual Status Drain(Duration timeout) = 0;
 };
 
+/// The texts of a task with the values of their expressions in place.
+struct Rendered {
+  model::Action action;
+  /// Variables that the script takes its values from.  Nothing else may set them.
+  std::map<std::string, std::string> bound;
+  std::map<std::string, std::string> workflow_env, env;
+  std::vector<std::string> env_file;
+  std::string cwd;
+  std::string idempotency_key;  // empty = Attempt::IdempotencyKey
+};
+
 /// What an attempt needs to run, loaded when it runs.
 struct Resolved {
-  /// {"input":…, "params":…, "needs":{"a":{"state":…,"output":…}}, "run":{"id":…}} as JSON text.
+  /// {"input", "params", "needs": {"a": {"state", "output"}}, "run": {"id"}, "slot", "matrix"} as
+  /// JSON text.
   std::string context_json;
   /// Input merged with the outputs of all needs, in topological order (one JSON object).
   std::string merged_json;
+  /// Unset: the task has no expressions in its texts.
+  std::optional<Rendered> rendered;
 };
 
 class Resolver {
  public:
   virtual ~Resolver() = default;
+  /// kInvalidArgument: an expression of the task has no value; trying again cannot help.
   virtual Result<Resolved> Resolve(const Attempt& attempt) = 0;
 };
 

@@ -1,0 +1,141 @@
+#include "run_context.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headworks/base/json.h"
+#include "headworks/base/time.h"
+
+namespace headworks {
+namespace json = boost::json;
+namespace {
+
+/// Stored text was validated when it came in; empty is {}.
+Result<json::value> ReadStored(std::string_view text) {
+  if (text.empty()) return json::object();
+  json::error_code bad;
+  json::value value = json::parse(text, bad, {}, json::parse_options{.max_depth = 1'000});
+  if (bad) return Error{Code::kCorrupt, "stored JSON is damaged: " + bad.message()};
+  return value;
+}
+
+json::value Combination(const model::Task& task) {
+  return task.matrix.empty() ? json::value(nullptr) : json::parse(task.matrix);
+}
+
+/// Adds an instance of a matrix beside those that stand there already.
+void AddInstance(json::object& needs, const model::Task& task, json::value state,
+                 json::value output) {
+  json::object& group = needs.emplace(task.group, json::object()).first->value().as_object();
+  const auto add = [&](std::string_view key, json::value value) {
+    group.emplace(key, json::array()).first->value().as_array().push_back(std::move(value));
+  };
+  add("states", std::move(state));
+  add("outputs", std::move(output));
+  add("matrices", Combination(task));
+}
+
+Result<json::object> Needs(store::RunQuery& query, const ContextOf& of) {
+  const auto upstreams = of.workflow.upstreams(of.task);
+  HEADWORKS_ASSIGN(const auto ends, query.ReadEnds(of.tenant, of.run, upstreams));
+  const auto is_alone = [&](const std::string& group) {
+    return std::ranges::count(upstreams, group, [&](TaskNo no) -> const std::string& {
+             return of.workflow.task(no).group;
+           }) == 1;
+  };
+  json::object needs;
+  for (std::size_t i = 0; i < upstreams.size(); ++i) {
+    const model::Task& task = of.workflow.task(upstreams[i]);
+    json::value state = json::string(model::TaskStateName(ends[i].state));
+    HEADWORKS_ASSIGN(json::value output, ReadStored(ends[i].output));
+    if (task.group.empty()) {
+      needs[task.id] = json::object{{"state", std::move(state)}, {"output", std::move(output)}};
+    } else if (is_alone(task.group)) {
+      needs[task.group] = json::object{{"state", std::move(state)},
+                                       {"output", std::move(output)},
+                                       {"matrix", Combination(task)}};
+    } else {
+      AddInstance(needs, task, std::move(state), std::move(output));
+    }
+  }
+  return needs;
+}
+
+/// What `finally` tasks know of the rest.
+Status AddOutcome(store::RunQuery& query, const ContextOf& of, const model::RunHeader& header,
+                  json::object& run) {
+  json::array failed;
+  bool decided = false;
+  for (std::optional<TaskNo> after;;) {
+    HEADWORKS_ASSIGN(const auto rows, query.ListTasks(of.tenant, of.run, after, 1'000));
+    for (const store::TaskRecord& row : rows) {
+      after = row.row.task;
+      const model::Task& task = of.workflow.task(row.row.task);
+      if (task.role == model::TaskRole::kFinally || (row.row.state != model::TaskState::kFailed &&
+                                                     row.row.state != model::TaskState::kCancelled))
+        continue;
+      decided |= !task.allow_failure;
+      if (row.row.state == model::TaskState::kFailed && failed.size() < kMostFailedTasks)
+        failed.emplace_back(task.id);
+    }
+    if (rows.size() < 1'000) break;
+  }
+  std::string_view outcome = decided ? "failed" : "succeeded";
+  if (header.cancel_requested_at != Instant{})
+    outcome = header.reason == model::Reason::kCancelRequested ? "cancelled" : "failed";
+  run["outcome"] = json::string(outcome);
+  run["failed_tasks"] = std::move(failed);
+  return {};
+}
+
+Result<json::object> RunOf(store::RunQuery& query, const ContextOf& of) {
+  HEADWORKS_ASSIGN(const auto record, query.GetRun(of.tenant, std::to_string(of.run.value)));
+  json::object run{{"id", of.run_id.value},
+                   {"workflow", of.workflow.name().workflow},
+                   {"created_at", FormatInstant(record.header.created_at)}};
+  if (of.workflow.task(of.task).role == model::TaskRole::kFinally)
+    HEADWORKS_TRY(AddOutcome(query, of, record.header, run));
+  return run;
+}
+
+}  // namespace
+
+Result<json::object> ReadRunContext(store::RunQuery& query, const ContextOf& of) {
+  HEADWORKS_ASSIGN(const std::string text, query.ReadInput(of.tenant, of.run));
+  HEADWORKS_ASSIGN(const json::value given, ReadStored(text));
+  const auto part = [&](std::string_view name) -> json::value {
+    const json::value* found = given.is_object() ? given.get_object().if_contains(name) : nullptr;
+    return found ? *found : json::object();
+  };
+  json::object context;
+  context["input"] = part("input");
+  context["params"] = part("params");
+  HEADWORKS_ASSIGN(context["needs"], Needs(query, of));
+  HEADWORKS_ASSIGN(context["run"], RunOf(query, of));
+  context["slot"] = nullptr;
+  context["matrix"] = Combination(of.workflow.task(of.task));
+  return context;
+}
+
+json::value MergedContext(const json::object& context, const ContextOf& of) {
+  json::value merged = context.at("input");
+  MergeJson(merged, context.at("params"));
+  const json::object& needs = context.at("needs").as_object();
+  std::vector<std::string_view> seen;
+  for (const TaskNo no : of.workflow.upstreams(of.task)) {
+    const model::Task& task = of.workflow.task(no);
+    const json::object& need = needs.at(task.group.empty() ? task.id : task.group).as_object();
+    if (const json::value* output = need.if_contains("output")) {
+      MergeJson(merged, *output);
+    } else if (std::ranges::find(seen, task.group) == seen.end()) {
+      seen.push_back(task.group);
+      for (const json::value& one : need.at("outputs").as_array()) MergeJson(merged, one);
+    }
+  }
+  return merged;
+}
+
+}  // namespace headworks

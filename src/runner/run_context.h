@@ -1,0 +1,35 @@
+#pragma once
+
+#include <boost/json/object.hpp>
+
+#include "headworks/base/ids.h"
+#include "headworks/base/result.h"
+#include "headworks/model/workflow.h"
+#include "headworks/store/run_store.h"
+
+namespace headworks {
+
+/// A task run whose context is wanted.
+struct ContextOf {
+  const TenantId& tenant;
+  RunNo run;
+  const RunId& run_id;
+  TaskNo task;
+  const model::Workflow& workflow;
+};
+
+/// What a task sees of its run, under the names that expressions use: `params`, `input`, `needs`,
+/// `run`, `slot`, `matrix`.
+///
+/// `needs` has a member for each upstream: {"state", "output"}, of a matrix's instance also
+/// {"matrix"}.  Of a matrix of which several instances are needed there is one member, by the id
+/// that was written: {"states": [...], "outputs": [...], "matrices": [...]}, in one order.
+/// `run`: {"id", "workflow", "created_at"}, for `finally` tasks also {"outcome", "failed_tasks"}
+/// (ids, at most kMostFailedTasks).  `slot` is null in a run that no schedule started.
+inline constexpr std::size_t kMostFailedTasks = 1'000;
+Result<boost::json::object> ReadRunContext(store::RunQuery& query, const ContextOf& of);
+
+/// `input` and `params` of a context, merged with the outputs of all upstreams in their order.
+boost::json::value MergedContext(const boost::json::object& context, const ContextOf& of);
+
+}  // namespace headworks
