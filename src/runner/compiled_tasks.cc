@@ -1,6 +1,7 @@
 #include "compiled_tasks.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <variant>
 
 namespace headworks {
@@ -21,6 +22,14 @@ const expr::Environment& Variables() {
     return environment;
   }();
   return kVariables;
+}
+
+/// By the name of the program that runs the script.
+expr::Shell ShellOf(const model::ShellAction& action) {
+  if (action.shell.empty()) return expr::Shell::kSh;
+  const std::string name = std::filesystem::path(action.shell.front()).filename();
+  if (name == "bash") return expr::Shell::kBash;
+  return name == "sh" || name == "dash" ? expr::Shell::kSh : expr::Shell::kOther;
 }
 
 /// Compiles one task; keeps the first thing that is wrong.
@@ -73,6 +82,13 @@ class Compiler {
     Add("idempotency_key", task_.idempotency_key, compiled.idempotency_key);
     if (const auto* exec = std::get_if<model::ExecAction>(&task_.action))
       AddList("exec", exec->argv, compiled.argv);
+    const auto* shell = std::get_if<model::ShellAction>(&task_.action);
+    if (!shell || !HasTemplate(shell->script)) return;
+    auto script = expr::ShellTemplate::Parse(shell->script, ShellOf(*shell), Variables(), nullptr);
+    if (script)
+      compiled.script = *std::move(script);
+    else
+      Note("run", script.error());
   }
 
   const model::Workflow& workflow_;

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "headworks/base/ids.h"
 #include "headworks/base/result.h"
 #include "headworks/expr/program.h"
+#include "headworks/expr/shell_template.h"
 #include "headworks/expr/template.h"
 #include "headworks/model/workflow.h"
 
@@ -21,8 +23,9 @@ struct CompiledTask {
   std::vector<expr::Program> when;
   /// Of the workflow, then of the task; only those with expressions in them.
   std::map<std::string, expr::Template> workflow_env, env;
-  std::vector<expr::Template> argv, env_file, shell;
+  std::vector<expr::Template> argv, env_file;
   expr::Template cwd, idempotency_key;
+  std::optional<expr::ShellTemplate> script;
   /// A text of the task has an expression in it.
   bool renders = false;
 };

@@ -59,6 +59,11 @@ Result<executor::Rendered> Render(const model::Workflow& workflow, const model::
   if (auto* exec = std::get_if<model::ExecAction>(&rendered.action))
     exec->argv = renderer.Texts("exec", compiled.argv);
   HEADWORKS_TRY(renderer.status());
+  if (!compiled.script) return rendered;
+  std::get<model::ShellAction>(rendered.action).script = compiled.script->script();
+  auto bound = compiled.script->Bind(variables, {});
+  if (!bound) return Error{bound.error().code, "run: " + bound.error().message};
+  rendered.bound = {bound->begin(), bound->end()};
   return rendered;
 }
 

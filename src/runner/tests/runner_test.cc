@@ -157,12 +157,15 @@ TEST_P(RunnerTest, TemplatesArePutIntoCommands) {
       .Needs({"price"})
       .Env("N", "${{ needs.price.output.total + 1 }}")
       .Cwd("${{ params.dir }}");
+  w.Task("script")
+      .Run("test ${{ params.dir }} = sub; test \"x ${{ needs.price.output.total }}\" = 'x 21'")
+      .Needs({"price"});
   w.Task("wrong").Exec({"echo", "${{ needs.price.output.colour }}"}).Needs({"price"}).Retry(3);
   Register(w);
   const auto handle = Start("templates", {.input = R"({"items":3})"});
   ASSERT_EQ(StateOf(handle.Wait(30s)), model::RunState::kFailed);
-  EXPECT_EQ(handle.Output("say").value(), R"({"text":"total sub is 21","where":")" +
-                                              (folder_ / "sub").string() + R"(","n":"22"})");
+  EXPECT_EQ(handle.Output("say").value(), R"({"n":"22","text":"total sub is 21","where":")" +
+                                              (folder_ / "sub").string() + R"("})");
   const auto attempts =
       runner_->query().ListAttempts(TenantId("public"), handle.run(), {}, Epoch(0), 10).value();
   const auto failed = std::ranges::find(attempts, model::Verdict::kFailed,
