@@ -6,7 +6,6 @@
 #include <cstring>
 #include <thread>
 
-#include "headworks/base/check.h"
 #include "impl.h"
 #include "output_file.h"
 
@@ -131,9 +130,7 @@ void ProcessExecutor::Impl::Launch(Prepared prepared) {
   if (stop != StopCause::kNone) return End(entry, NotStarted(stop));
   if (ports_.ledger != nullptr) {
     const Status mark = ports_.ledger->MarkStarted(key);
-    // The ledger's room was checked by Open, so the one refusal is a start that was claimed.
-    HEADWORKS_CHECK(mark || mark.error().code == Code::kConflict);
-    if (!mark) return End(entry, Lost(mark.error().message));
+    if (!mark) return End(entry, NotMarked(mark.error(), ports_.clock.Now()));
   }
   if (const Status status = supervisor_.Spawn(std::move(prepared.request)); !status) {
     return End(entry,

@@ -376,6 +376,19 @@ TEST_F(TaskTest, AFloodOfOutputEndsInBoundedTime) {
   RecordProperty("milliseconds", std::to_string((clock_.Monotonic() - before).count() / 1'000));
 }
 
+TEST_F(TaskTest, WhereTheLedgerCannotGrowNothingStartsAndNoTryIsUsed) {
+  fs::create_directories(File("started.new"));  // as if the disk were full
+  auto marks = Next(Shell("true")).key;
+  marks.run = RunNo(2);
+  while (ledger_->MarkStarted(marks)) ++marks.epoch.value;
+  const auto attempt = Next(Shell("touch " + File("ran")));
+  const model::Outcome outcome = Run(attempt);
+  EXPECT_EQ(outcome.verdict, Verdict::kSnoozed) << outcome.error;
+  EXPECT_GT(outcome.not_before, outcome.ended_at);
+  EXPECT_FALSE(fs::exists(File("ran")));
+  EXPECT_FALSE(ledger_->WasStarted(attempt.key));
+}
+
 TEST_F(TaskTest, AFunctionIsRefused) {
   model::Task task;
   task.action = model::FunctionAction{"f"};
