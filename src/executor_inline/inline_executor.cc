@@ -35,6 +35,8 @@ constexpr std::size_t kMaxUnsettled = 10'000'000;
 constexpr std::size_t kMaxLineBytes = std::size_t{64} << 10;
 constexpr std::size_t kMaxLogBytes = std::size_t{64} << 20;
 constexpr std::size_t kNamedInDrain = 20;
+/// How long a start waits where the ledger has no room to be noted in.
+constexpr Duration kFullDiskPause = std::chrono::seconds(1);
 constexpr Duration kLongestWait = std::chrono::hours(24 * 365);
 
 /// (run, epoch) names an attempt within a store.
@@ -49,6 +51,23 @@ struct IdHash {
     return Mix64(static_cast<std::uint64_t>(id.run) ^ Mix64(static_cast<std::uint64_t>(id.epoch)));
   }
 };
+
+/// The verdict on an attempt whose start the ledger refused.
+Outcome NotMarked(const Error& refusal, Instant now) {
+  // Its capacity was checked by Start: either the start was claimed before, or the disk is full.
+  HEADWORKS_CHECK(refusal.code == Code::kConflict || refusal.code == Code::kUnavailable);
+  Outcome outcome{.verdict = Verdict::kLost,
+                  .reason = Reason::kLost,
+                  .error = refusal.message,
+                  .started_at = now,
+                  .ended_at = now};
+  if (refusal.code == Code::kUnavailable) {
+    outcome.verdict = Verdict::kSnoozed;
+    outcome.reason = Reason::kDispatchFailed;
+    outcome.not_before = now + kFullDiskPause;
+  }
+  return outcome;
+}
 
 enum class Stage : unsigned char { kQueued, kRunning, kEnded };
 
@@ -312,17 +331,7 @@ std::pair<Outcome, std::optional<Duration>> InlineExecutor::Run(Entry& entry) {
   if (entry.cause != StopCause::kNone) return {Stopped(entry, "stopped before it began"), {}};
   if (ports_.ledger != nullptr) {
     const Status mark = ports_.ledger->MarkStarted(entry.attempt.key);
-    // The ledger's room was checked by Start, so the one refusal is a start that was claimed.
-    HEADWORKS_CHECK(mark || mark.error().code == Code::kConflict);
-    if (!mark) {
-      const Instant now = ports_.clock.Now();
-      return {Outcome{.verdict = Verdict::kLost,
-                      .reason = Reason::kLost,
-                      .error = mark.error().message,
-                      .started_at = now,
-                      .ended_at = now},
-              {}};
-    }
+    if (!mark) return {NotMarked(mark.error(), ports_.clock.Now()), {}};
   }
   sink_->Started(entry.attempt.key);
   const Instant started_at = ports_.clock.Now();

@@ -1,38 +1,68 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
-#include "environment.h"
+#include "headworks/base/ids.h"
 #include "headworks/base/result.h"
-#include "headworks/executor/executor.h"
+#include "scratch_folders.h"
 
 namespace headworks::executor_process {
 
-/// The folder that an executor keeps: `attempts/<run>-<epoch>.{in.json,out,sh}`, `scratch/<run
-/// id>/`, and the supervisor's lock.
+/// Files and folders of one attempt, absolute.
+struct AttemptFiles {
+  /// The folder `attempts/<slot>`; 0 = none.
+  std::uint32_t slot = 0;
+  std::string input;
+  std::string output;
+  std::string script;
+  RunId run;
+  /// Shared by all tasks of the run.
+  std::string scratch;
+};
+
+/// The folder that an executor keeps: `attempts/<slot>/{input.json,output,script}`,
+/// `scratch/<run id>/`, and the supervisor's lock.
+///
+/// A slot is an attempt's while it lives; then the next one's, which writes over its files.  To
+/// make and remove files for each attempt would cost more than its process does: a file system
+/// may look through all that was removed of late before it makes one (ext4 does, for a minute).
 ///
 /// Threads.  All methods may be called concurrently.
 class StateFolder {
  public:
   /// Makes what is missing.  kUnavailable names the folder that cannot be made.
-  static Result<StateFolder> Open(const std::string& path);
+  static Result<std::unique_ptr<StateFolder>> Open(const std::string& path);
 
-  AttemptFiles FilesOf(const model::AttemptKey& key, const RunId& run_id) const;
   std::string LockFile() const { return path_ + "/supervisor.lock"; }
 
-  /// Writes the input (and the script, if it is not empty) and makes the scratch folder.
-  Status Write(const AttemptFiles& files, const std::string& input,
-               const std::string& script) const;
-  /// Removes the files of one attempt.
-  void Remove(const model::AttemptKey& key) const;
-  /// Removes the files of all attempts: for when none is left of an earlier engine.
-  Status Clear() const;
-  Status RemoveScratch(const RunId& run_id) const;
+  /// A slot that is nobody else's until it is released, with the run's scratch folder.
+  /// kUnavailable: a folder cannot be made; no slot is held then.
+  Result<AttemptFiles> Take(const RunId& run_id);
+  /// Writes the input, and the script if it is not empty.
+  static Status Write(const AttemptFiles& files, const std::string& input,
+                      const std::string& script);
+  /// Gives the slot back.  False: the attempt made a folder of its output; removing that may take
+  /// long, and is ReleaseTree's.
+  bool Release(const AttemptFiles& files);
+  void ReleaseTree(const AttemptFiles& files);
+  /// Removes all slots: for when no attempt is left.
+  Status Clear();
+  Status RemoveScratch(const RunId& run_id) { return scratch_.Remove(run_id); }
 
  private:
-  std::string Base(const model::AttemptKey& key) const;
+  explicit StateFolder(std::string path) : path_(std::move(path)), scratch_(path_ + "/scratch") {}
+  void Free(std::uint32_t slot);
 
-  std::string path_;
+  const std::string path_;
+  ScratchFolders scratch_;
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::vector<std::uint32_t> free_;
+  std::uint32_t made_ = 0;
 };
 
 }  // namespace headworks::executor_process

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "attempt_files.h"
 #include "headworks/executor/executor.h"
 
 namespace headworks::executor_process {
@@ -13,16 +14,6 @@ using Environment = std::map<std::string, std::string>;
 
 /// The environment of this process.
 Environment OwnEnvironment();
-
-/// Files and folders of one attempt, absolute.
-struct AttemptFiles {
-  std::string input;
-  std::string output;
-  /// A script too long for an argument.
-  std::string script;
-  /// Shared by all tasks of the run.
-  std::string scratch;
-};
 
 /// All that a task sees of the environment, and nothing else: PATH, HOME, LANG and TZ of `own`,
 /// then the task's `inherit_env` from `own`, the workflow's `env`, the task's `env` (both as in

@@ -20,23 +20,30 @@ constexpr std::size_t kInlineScriptBytes = 96 * 1024;
 /// After the graces, while processes are killed.
 constexpr Duration kDrainMargin = std::chrono::seconds(5);
 
+std::vector<supervisor::CgroupPlace> PlacesOf(const ProcessExecutorOptions& options) {
+  if (!options.control_groups) return {};
+  if (options.control_group_parent.empty()) return supervisor::CgroupPlaces();
+  return {{.folder = options.control_group_parent}};
+}
+
 bool IsFailure(model::Verdict v) {
   return v == model::Verdict::kRetry || v == model::Verdict::kFailed || v == model::Verdict::kLost;
 }
 
 }  // namespace
 
-ProcessExecutor::Impl::Impl(ProcessExecutorOptions options, StateFolder folder,
+ProcessExecutor::Impl::Impl(ProcessExecutorOptions options, std::unique_ptr<StateFolder> folder,
                             const ProcessPorts& ports)
     : options_(std::move(options)),
       folder_(std::move(folder)),
       ports_(ports),
       own_environment_(OwnEnvironment()),
       supervisor_({.program = options_.supervisor_path,
-                   .lock_file = folder_.LockFile(),
+                   .lock_file = folder_->LockFile(),
                    .store_id = options_.store_id,
                    .lock_wait = options_.lock_wait,
-                   .become_subreaper = options_.become_subreaper},
+                   .become_subreaper = options_.become_subreaper,
+                   .places = PlacesOf(options_)},
                   ports.log),
       buffer_(std::size_t{256} << 10) {
   std::error_code deleted;
@@ -50,11 +57,15 @@ ProcessExecutor::Impl::~Impl() {
     Wake();
   }
   loop_ = {};
+  // Inputs are not left lying about; while somebody may still read them, they are the next Open's.
+  if (!running_.empty()) return;
+  if (const Status status = folder_->Clear(); !status)
+    ports_.log.Warning("the files of attempts are left", {{"error", status.error().message}});
 }
 
 Status ProcessExecutor::Impl::Open() {
   HEADWORKS_TRY(supervisor_.Start());
-  return folder_.Clear();
+  return folder_->Clear();
 }
 
 executor::OfferResult ProcessExecutor::Impl::Offer(const executor::Attempt& attempt) {
@@ -65,7 +76,7 @@ executor::OfferResult ProcessExecutor::Impl::Offer(const executor::Attempt& atte
                                  "`exec` tasks",
                                  attempt.task().id)};
   }
-  const std::scoped_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (live_.contains(attempt.key)) return {};
   if (ended_.contains(attempt.key)) {
     messages_.push_back(Repeat{attempt.key});
@@ -85,7 +96,8 @@ executor::OfferResult ProcessExecutor::Impl::Offer(const executor::Attempt& atte
   }
   live_.emplace(attempt.key, Live{.offer = attempt});
   jobs_.emplace_back(attempt);
-  changed_.notify_all();
+  lock.unlock();
+  work_.notify_one();
   return {};
 }
 
@@ -186,7 +198,7 @@ Status ProcessExecutor::Impl::Drain(Duration timeout) {
   std::unique_lock lock(mutex_);
   closing_ = true;
   const auto idle = [&] { return live_.empty(); };
-  if (!changed_.wait_for(lock, timeout, idle)) {
+  if (!idle_.wait_for(lock, timeout, idle)) {
     Duration grace{};
     for (auto& [key, live] : live_) {
       if (live.stop == StopCause::kNone) live.stop = StopCause::kDrain;
@@ -194,7 +206,7 @@ Status ProcessExecutor::Impl::Drain(Duration timeout) {
       if (live.sent) messages_.push_back(Stop{key});
     }
     Wake();
-    changed_.wait_for(lock, grace + kDrainMargin, idle);
+    idle_.wait_for(lock, grace + kDrainMargin, idle);
   }
   if (live_.empty()) return {};
   std::string names;
@@ -210,20 +222,21 @@ Status ProcessExecutor::Impl::Drain(Duration timeout) {
 void ProcessExecutor::Impl::PrepareLoop(const std::stop_token& stop) {
   while (true) {
     std::unique_lock lock(mutex_);
-    if (!changed_.wait(lock, stop, [&] { return !jobs_.empty(); })) return;
+    if (!work_.wait(lock, stop, [&] { return !jobs_.empty(); })) return;
     const Job job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();
     if (const auto* offer = std::get_if<executor::Attempt>(&job)) {
       Post(Prepare(*offer));
     } else {
-      folder_.Remove(std::get<model::AttemptKey>(job));
+      folder_->ReleaseTree(std::get<AttemptFiles>(job));
     }
   }
 }
 
 ProcessExecutor::Impl::Prepared ProcessExecutor::Impl::Prepare(const executor::Attempt& attempt) {
-  Prepared prepared{.offer = attempt, .request = {}, .out = {}, .err = {}, .failure = {}};
+  Prepared prepared{
+      .offer = attempt, .files = {}, .request = {}, .out = {}, .err = {}, .failure = {}};
   if (const StopCause stop = StopOf(attempt.key); stop != StopCause::kNone) {
     prepared.failure = NotStarted(stop);
   } else {
@@ -252,7 +265,6 @@ executor::Rendered AsWritten(const executor::Attempt& attempt) {
 std::optional<model::Outcome> ProcessExecutor::Impl::Fill(const executor::Attempt& attempt,
                                                           Prepared& prepared) {
   const model::Task& task = attempt.task();
-  const AttemptFiles files = folder_.FilesOf(attempt.key, attempt.run_id);
   auto resolved = ports_.resolver.Resolve(attempt);
   if (!resolved && resolved.error().code == Code::kUnavailable) {
     return NotNow(model::Reason::kDispatchFailed, resolved.error().message, ports_.clock.Now());
@@ -265,6 +277,9 @@ std::optional<model::Outcome> ProcessExecutor::Impl::Fill(const executor::Attemp
   }
   const executor::Rendered texts =
       resolved->rendered ? *std::move(resolved->rendered) : AsWritten(attempt);
+  auto taken = folder_->Take(attempt.run_id);
+  if (!taken) return NotNow(model::Reason::kSpawn, taken.error().message, ports_.clock.Now());
+  const AttemptFiles& files = prepared.files = *std::move(taken);
   SpawnRequest& request = prepared.request;
   std::string script;
   if (const auto* shell = std::get_if<model::ShellAction>(&texts.action)) {
@@ -283,7 +298,7 @@ std::optional<model::Outcome> ProcessExecutor::Impl::Fill(const executor::Attemp
   request.env = ToStrings(TaskEnvironment(attempt, texts, files, own_environment_));
   request.timeout = attempt.timeout;
   request.grace = task.grace;
-  Status status = folder_.Write(files, resolved->context_json, script);
+  Status status = StateFolder::Write(files, resolved->context_json, script);
   if (status) status = OpenPipes(prepared);
   if (status) return std::nullopt;
   return NotNow(model::Reason::kSpawn, status.error().message, ports_.clock.Now());
@@ -305,9 +320,14 @@ Status ProcessExecutor::Impl::OpenPipes(Prepared& prepared) {
 }
 
 void ProcessExecutor::Impl::Post(Message message) {
-  const std::scoped_lock lock(mutex_);
-  messages_.push_back(std::move(message));
-  Wake();
+  bool first = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    first = messages_.empty();
+    messages_.push_back(std::move(message));
+  }
+  // Whoever posted before has woken the loop, or is about to.
+  if (first) Wake();
 }
 
 void ProcessExecutor::Impl::Wake() const {
@@ -324,8 +344,10 @@ StopCause ProcessExecutor::Impl::StopOf(const model::AttemptKey& key) const {
 }
 
 /// Gives the verdict and frees the slot.  The loop's last word on an attempt.
-void ProcessExecutor::Impl::Report(const executor::Attempt& offer, model::Outcome outcome) {
+void ProcessExecutor::Impl::Report(const executor::Attempt& offer, const AttemptFiles& files,
+                                   model::Outcome outcome) {
   outcome.ended_at = ports_.clock.Now();
+  bool last = false;
   {
     const std::scoped_lock lock(mutex_);
     const auto live = live_.find(offer.key);
@@ -343,10 +365,16 @@ void ProcessExecutor::Impl::Report(const executor::Attempt& offer, model::Outcom
       recent_durations_[executed_ % kRecent] = took;
     }
     ++executed_;
-    jobs_.emplace_back(offer.key);
+    last = closing_ && live_.empty();
   }
   sink_->Ended(offer.key, std::move(outcome));
-  changed_.notify_all();
+  if (last) idle_.notify_all();
+  if (folder_->Release(files)) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    jobs_.emplace_back(files);
+  }
+  work_.notify_one();
 }
 
 }  // namespace headworks::executor_process

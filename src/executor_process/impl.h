@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "attempt_files.h"
+#include "environment.h"
 #include "fd.h"
 #include "headworks/executor_process/process_executor.h"
 #include "outcome.h"
@@ -27,7 +28,8 @@ namespace headworks::executor_process {
 /// Callers only post to them.
 class ProcessExecutor::Impl {
  public:
-  Impl(ProcessExecutorOptions options, StateFolder folder, const ProcessPorts& ports);
+  Impl(ProcessExecutorOptions options, std::unique_ptr<StateFolder> folder,
+       const ProcessPorts& ports);
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -42,7 +44,7 @@ class ProcessExecutor::Impl {
   executor::Metrics GetMetrics() const;
   void Settled(std::span<const model::AttemptKey> keys);
   Status Drain(Duration timeout);
-  Status RemoveScratch(const RunId& run_id) const { return folder_.RemoveScratch(run_id); }
+  Status RemoveScratch(const RunId& run_id) { return folder_->RemoveScratch(run_id); }
 
  private:
   /// An attempt between Offer and its verdict, as callers see it.
@@ -66,6 +68,7 @@ class ProcessExecutor::Impl {
     Running(executor::Attempt o, std::size_t max_log_bytes)
         : offer(std::move(o)), capture(max_log_bytes) {}
     executor::Attempt offer;
+    AttemptFiles files;
     OutputCapture capture;
     Pipe out, err;
     std::string command;
@@ -76,6 +79,7 @@ class ProcessExecutor::Impl {
   /// What the preparer hands to the loop.
   struct Prepared {
     executor::Attempt offer;
+    AttemptFiles files;
     SpawnRequest request;
     Fd out, err;
     /// Set: it cannot be started.
@@ -91,8 +95,8 @@ class ProcessExecutor::Impl {
   /// Settled made room where there was none.
   struct RoomAgain {};
   using Message = std::variant<Prepared, Stop, Repeat, RoomAgain>;
-  /// A start to prepare, or an attempt whose files may go.
-  using Job = std::variant<executor::Attempt, model::AttemptKey>;
+  /// A start to prepare, or an attempt that left more than files.
+  using Job = std::variant<executor::Attempt, AttemptFiles>;
 
   // Preparer.
   void PrepareLoop(const std::stop_token& stop);
@@ -118,14 +122,14 @@ class ProcessExecutor::Impl {
   void End(Running& running, model::Outcome outcome);
   void StoreLines();
   void FinishEnded();
-  void Report(const executor::Attempt& offer, model::Outcome outcome);
+  void Report(const executor::Attempt& offer, const AttemptFiles& files, model::Outcome outcome);
   StopCause StopOf(const model::AttemptKey& key) const;
 
   void Post(Message message);
   void Wake() const;
 
   const ProcessExecutorOptions options_;
-  const StateFolder folder_;
+  const std::unique_ptr<StateFolder> folder_;
   const ProcessPorts ports_;
   const Environment own_environment_;
   std::string own_folder_;
@@ -140,6 +144,7 @@ class ProcessExecutor::Impl {
   std::size_t unstored_bytes_ = 0;
   std::vector<char> buffer_;
   std::vector<SupervisorEvent> events_;
+  bool woken_ = false;
   bool supervisor_readable_ = false;
   bool supervisor_watched_for_writing_ = false;
   /// When the log store began to fail; lines wait for it for a while, then they are dropped.
@@ -149,7 +154,8 @@ class ProcessExecutor::Impl {
   executor::AttemptSink* sink_ = nullptr;
 
   mutable std::mutex mutex_;
-  std::condition_variable_any changed_;
+  std::condition_variable_any work_;  // the preparer's
+  std::condition_variable idle_;      // Drain's
   // Guarded by mutex_.
   std::map<model::AttemptKey, Live> live_;
   std::map<model::AttemptKey, model::Outcome> ended_;

@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "cgroup.h"
+#include "supervisor/cgroup.h"
 #include "supervisor/proc.h"
 
 namespace headworks::executor_process {
@@ -57,7 +57,13 @@ SweepReport SweepLeftovers(std::string_view store_id, const std::vector<pid_t>& 
   SweepReport report;
   while (true) {
     report.remaining.clear();
-    for (const pid_t pid : GroupMembers(group)) known.insert(pid);
+    const std::vector<pid_t> members = supervisor::GroupMembers(group);
+    known.insert(members.begin(), members.end());
+    // This process may itself descend from what is swept: then one by one.
+    if (!members.empty() && std::ranges::find(members, getpid()) == members.end()) {
+      killed.insert(members.begin(), members.end());
+      supervisor::KillGroup(group);
+    }
     const std::vector<Process> all = supervisor::ListProcesses();
     for (const Process& p : Find(all, store_id, sessions, known)) {
       if (p.state == 'Z') {

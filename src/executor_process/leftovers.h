@@ -17,10 +17,10 @@ struct SweepReport {
   std::vector<pid_t> remaining;
 };
 
-/// Kills every process that attempts of `store_id` left behind, and waits until they are gone:
-/// those with the store's mark in their environment, those in one of `sessions` (the main
-/// processes of attempts), the members of the control group `group` (may be empty), and all their
-/// descendants.  Children of this process are reaped.
+/// Kills every process that attempts of `store_id` left behind, and waits until they are gone: the
+/// members of the control group `group` (empty = none) and of those below it, then those with the
+/// store's mark in their environment, those in one of `sessions` (the main processes of attempts),
+/// and all their descendants.  Children of this process are reaped.
 /// This process and its ancestors are never touched.
 ///
 /// Call it when no supervisor of this store lives.  Blocks up to `limit`.

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <thread>
 
-#include "headworks/base/check.h"
 #include "impl.h"
 #include "output_file.h"
 
@@ -40,7 +39,7 @@ void ProcessExecutor::Impl::RunLoop(const std::stop_token& stop) {
   Watch(supervisor_.fd(), kSupervisorTag);
   while (!stop.stop_requested()) {
     Wait();
-    HandleMessages();
+    if (woken_) HandleMessages();
     if (supervisor_readable_) HandleSupervisor();
     StoreLines();
     FinishEnded();
@@ -69,6 +68,7 @@ void ProcessExecutor::Impl::Wait() {
     if (tag == kWakeTag) {
       std::uint64_t drained = 0;
       [[maybe_unused]] const ssize_t n = read(wake_.get(), &drained, sizeof drained);
+      woken_ = true;
     } else if (tag == kSupervisorTag) {
       supervisor_readable_ |= (events[i].events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0;
     } else {
@@ -80,6 +80,7 @@ void ProcessExecutor::Impl::Wait() {
 }
 
 void ProcessExecutor::Impl::HandleMessages() {
+  woken_ = false;
   std::deque<Message> messages;
   {
     const std::scoped_lock lock(mutex_);
@@ -110,11 +111,12 @@ void ProcessExecutor::Impl::RepeatEnd(const model::AttemptKey& key) {
 void ProcessExecutor::Impl::Launch(Prepared prepared) {
   const model::AttemptKey key = prepared.offer.key;
   if (prepared.failure) {
-    Report(prepared.offer, *std::move(prepared.failure));
+    Report(prepared.offer, prepared.files, *std::move(prepared.failure));
     sink_->CapacityChanged();
     return;
   }
   auto running = std::make_unique<Running>(prepared.offer, options_.max_log_bytes);
+  running->files = std::move(prepared.files);
   running->command = prepared.request.argv.front();
   running->cwd = prepared.request.cwd;
   running->out = {running.get(), log_store::Stream::kStdout, std::move(prepared.out)};
@@ -131,9 +133,7 @@ void ProcessExecutor::Impl::Launch(Prepared prepared) {
   if (stop != StopCause::kNone) return End(entry, NotStarted(stop));
   if (ports_.ledger != nullptr) {
     const Status mark = ports_.ledger->MarkStarted(key);
-    // The ledger's room was checked by Open, so the one refusal is a start that was claimed.
-    HEADWORKS_CHECK(mark || mark.error().code == Code::kConflict);
-    if (!mark) return End(entry, Lost(mark.error().message));
+    if (!mark) return End(entry, NotMarked(mark.error(), ports_.clock.Now()));
   }
   if (const Status status = supervisor_.Spawn(std::move(prepared.request)); !status) {
     return End(entry,
@@ -166,7 +166,7 @@ void ProcessExecutor::Impl::Handle(const supervisor::Started& started) {
   {
     const std::scoped_lock lock(mutex_);
     if (const auto live = live_.find(key); live != live_.end()) {
-      live->second.started_at = ports_.clock.Now();
+      live->second.started_at = ports_.clock.Now() - Duration(started.ran_us);
     }
   }
   sink_->Started(key);
@@ -192,7 +192,7 @@ void ProcessExecutor::Impl::Handle(const supervisor::Ended& ended) {
   }
   model::Outcome outcome = OutcomeOf(ended, StopOf(offer.key), offer.timeout);
   if (outcome.verdict == model::Verdict::kSucceeded) {
-    auto output = ReadOutputFile(folder_.FilesOf(offer.key, offer.run_id).output);
+    auto output = ReadOutputFile(running.files.output);
     if (output) {
       outcome.output = *std::move(output);
     } else {
@@ -309,7 +309,7 @@ void ProcessExecutor::Impl::StoreLines() {
 void ProcessExecutor::Impl::FinishEnded() {
   if (ended_now_.empty()) return;
   for (Running* running : std::exchange(ended_now_, {})) {
-    Report(running->offer, *std::move(running->outcome));
+    Report(running->offer, running->files, *std::move(running->outcome));
     running_.erase(WireKey(running->offer.key));
   }
   sink_->CapacityChanged();

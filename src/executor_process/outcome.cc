@@ -6,6 +6,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "headworks/base/check.h"
+
 namespace headworks::executor_process {
 namespace {
 
@@ -133,6 +135,13 @@ Outcome Failure(Verdict verdict, Reason reason, std::string error) {
   outcome.reason = reason;
   outcome.error = std::move(error);
   return outcome;
+}
+
+Outcome NotMarked(const Error& refusal, Instant now) {
+  // Its capacity was checked by Open: either the start was claimed before, or the disk is full.
+  HEADWORKS_CHECK(refusal.code == Code::kConflict || refusal.code == Code::kUnavailable);
+  return refusal.code == Code::kConflict ? Lost(refusal.message)
+                                         : NotNow(Reason::kSpawn, refusal.message, now);
 }
 
 Outcome Lost(std::string why) { return Failure(Verdict::kLost, Reason::kLost, std::move(why)); }

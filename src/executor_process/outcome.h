@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "headworks/base/result.h"
 #include "headworks/model/attempt.h"
 #include "supervisor/protocol.h"
 
@@ -22,6 +23,9 @@ model::Outcome NotStarted(StopCause stop);
 
 /// The machine or the store has nothing to give now: again in a second, and no try is used (I7).
 model::Outcome NotNow(model::Reason reason, std::string error, Instant now);
+
+/// The verdict on an attempt whose start the ledger refused.
+model::Outcome NotMarked(const Error& refusal, Instant now);
 
 model::Outcome Failure(model::Verdict verdict, model::Reason reason, std::string error);
 model::Outcome Lost(std::string why);

@@ -54,7 +54,7 @@ Result<std::unique_ptr<ProcessExecutor>> ProcessExecutor::Open(ProcessExecutorOp
                              ports.ledger->capacity(), LedgerCapacity(options))};
   }
   HEADWORKS_ASSIGN(options.supervisor_path, FindSupervisor(options.supervisor_path));
-  HEADWORKS_ASSIGN(StateFolder folder, StateFolder::Open(options.state_dir));
+  HEADWORKS_ASSIGN(auto folder, StateFolder::Open(options.state_dir));
   auto impl = std::make_unique<Impl>(std::move(options), std::move(folder), ports);
   HEADWORKS_TRY(impl->Open());
   return std::unique_ptr<ProcessExecutor>(new ProcessExecutor(std::move(impl)));

@@ -18,7 +18,6 @@
 #include <cstring>
 #include <thread>
 
-#include "cgroup.h"
 #include "leftovers.h"
 #include "supervisor/proc.h"
 
@@ -92,7 +91,7 @@ SupervisorClient::~SupervisorClient() {
   // End of file: it ends every process, then itself.
   socket_.Close();
   if (pid_ > 0) waitpid(pid_, nullptr, 0);
-  RemoveGroup(group_);
+  wire::RemoveGroup(group_);
 }
 
 Status SupervisorClient::Start() {
@@ -102,11 +101,14 @@ Status SupervisorClient::Start() {
   HEADWORKS_ASSIGN(const Fd lock, TakeLock());
   group_ = ReadHolder(lock.get()).group;
   // All its members will be killed: nothing but a group of this store will do.
-  if (!group_.ends_with("/headworks-" + options_.store_id)) group_.clear();
+  if (!wire::IsGroupOf(group_, options_.store_id)) group_.clear();
   HEADWORKS_TRY(Sweep({}));
-  RemoveGroup(group_);
-  group_ = MakeGroup(options_.store_id);
-  return Launch(lock);
+  wire::RemoveGroup(group_);
+  group_ = wire::MakeGroup(options_.places, options_.store_id);
+  HEADWORKS_TRY(Launch(lock));
+  log_.Info("the supervisor is ready",
+            {{"pid", fmt::to_string(pid_)}, {"control_group", group_.empty() ? "none" : group_}});
+  return {};
 }
 
 /// The lock is taken here and handed to the supervisor: at no moment is it free in between.
@@ -170,8 +172,8 @@ Status SupervisorClient::Launch(const Fd& lock) {
   // A session of its own: the terminal's Ctrl-C is the engine's to handle.
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
-  std::string program = options_.program, store_id = options_.store_id;
-  const std::array<char*, 3> argv{program.data(), store_id.data(), nullptr};
+  std::string program = options_.program, store_id = options_.store_id, group = group_;
+  const std::array<char*, 4> argv{program.data(), store_id.data(), group.data(), nullptr};
   const int error =
       posix_spawn(&pid_, program.c_str(), &actions, &attributes, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -181,12 +183,9 @@ Status SupervisorClient::Launch(const Fd& lock) {
     socket_.Close();
     return Unavailable(fmt::format("cannot start the supervisor {}", program), error);
   }
-  if (!group_.empty() && !AddToGroup(group_, pid_)) {
-    RemoveGroup(group_);
-    group_.clear();
-  }
+  HEADWORKS_TRY(AwaitHello());
   NoteHolder(lock);
-  return AwaitHello();
+  return {};
 }
 
 /// For people who wonder who holds the lock, and for the next engine: which group to look into.
@@ -208,6 +207,7 @@ Status SupervisorClient::AwaitHello() {
   }
   if (ReadAs({bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))}, hello) &&
       hello.header.kind == wire::Kind::kHello && hello.header.version == wire::kProtocolVersion) {
+    if (hello.groups == 0) group_.clear();
     return {};
   }
   kill(pid_, SIGKILL);
@@ -336,6 +336,9 @@ Status SupervisorClient::Recover(std::vector<supervisor::AttemptKey>& lost) {
   HEADWORKS_TRY(Sweep(sessions));
   for (const auto& [attempt, pid] : live_) lost.push_back(attempt);
   live_.clear();
+  // Made anew: it was killed.
+  wire::RemoveGroup(group_);
+  if (!group_.empty()) group_ = wire::MakeGroup(options_.places, options_.store_id);
   return Launch(lock);
 }
 

@@ -12,6 +12,7 @@
 #include "headworks/base/log.h"
 #include "headworks/base/result.h"
 #include "headworks/base/time.h"
+#include "supervisor/cgroup.h"
 #include "supervisor/protocol.h"
 
 namespace headworks::executor_process {
@@ -52,6 +53,8 @@ class SupervisorClient {
     Duration lock_wait = std::chrono::seconds(30);
     /// Makes this process the parent of orphans, so that what a dead supervisor leaves is seen.
     bool become_subreaper = true;
+    /// Where to make the control group above those of the attempts; the first that allows it.
+    std::vector<supervisor::CgroupPlace> places;
   };
 
   SupervisorClient(Options options, Logger& log) : options_(std::move(options)), log_(log) {}
@@ -104,7 +107,7 @@ class SupervisorClient {
   Logger& log_;
   Fd socket_;
   pid_t pid_ = -1;
-  /// Control group of the supervisor; empty = none.
+  /// Control group above those of the attempts; empty = none.
   std::string group_;
   std::deque<Packet> outgoing_;
   /// Sent and not yet ended; the main process's pid once it is known.

@@ -124,6 +124,43 @@ TEST_F(StartLedgerTest, SaysWhereItCannotBeMade) {
   EXPECT_NE(ledger.error().message.find("absent"), std::string::npos);
 }
 
+TEST_F(StartLedgerTest, GrowsWithWhatIsMarkedAndShrinksWhenItIsOpenedAgain) {
+  constexpr int kMarks = 10'000;
+  auto ledger = Open(kMarks);
+  const auto small = std::filesystem::file_size(path_);
+  EXPECT_LT(small, 100'000U);
+  for (int epoch = 1; epoch <= kMarks; ++epoch) ASSERT_TRUE(ledger->MarkStarted(Key(1, epoch)));
+  EXPECT_GT(std::filesystem::file_size(path_), kMarks * 16U);
+  for (int again = 0; again < 2; ++again) {
+    for (int epoch = 1; epoch <= kMarks; ++epoch) ASSERT_TRUE(ledger->WasStarted(Key(1, epoch)));
+    EXPECT_FALSE(ledger->WasStarted(Key(1, kMarks + 1)));
+    ledger.reset();
+    ledger = Open(kMarks);
+  }
+  for (int epoch = 1; epoch <= kMarks; ++epoch) ledger->Clear(std::array{Key(1, epoch)});
+  ledger.reset();
+  ledger = Open(kMarks);
+  EXPECT_EQ(std::filesystem::file_size(path_), small);
+}
+
+TEST_F(StartLedgerTest, WhereItCannotGrowAStartWaitsUntilItCan) {
+  auto ledger = Open(10'000);
+  // A folder in the place of the file that it would make: no disk has room for it.
+  std::filesystem::create_directories(path_ + ".new/full");
+  int epoch = 1;
+  while (epoch <= 10'000 && ledger->MarkStarted(Key(1, epoch))) ++epoch;
+  ASSERT_GT(epoch, 2'048);
+  ASSERT_LT(epoch, 4'096);
+  EXPECT_EQ(ledger->MarkStarted(Key(1, epoch)).error().code, Code::kUnavailable);
+  EXPECT_FALSE(ledger->WasStarted(Key(1, epoch)));
+  for (int e = 1; e < epoch; ++e) ASSERT_TRUE(ledger->WasStarted(Key(1, e)));
+  ledger->Clear(std::array{Key(1, 1)});
+  EXPECT_TRUE(ledger->MarkStarted(Key(1, epoch)));
+  EXPECT_FALSE(ledger->MarkStarted(Key(1, epoch + 1)));
+  std::filesystem::remove_all(path_ + ".new");
+  EXPECT_TRUE(ledger->MarkStarted(Key(1, epoch + 1)));
+}
+
 TEST_F(StartLedgerTest, EqualsASetUnderRandomUse) {
   auto ledger = Open(64);
   std::set<std::pair<std::int64_t, std::int64_t>> model;

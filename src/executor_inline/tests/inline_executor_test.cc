@@ -651,6 +651,27 @@ TEST_F(InlineLedgerTest, ALedgerThatIsTooSmallIsRefused) {
   executor_.reset();
 }
 
+TEST_F(InlineLedgerTest, WhereTheLedgerCannotGrowNothingStartsAndNoTryIsUsed) {
+  InlineOptions options = kSmall;
+  options.max_unsettled = 10'000;
+  const Attempt attempt = Make("code", [] {});
+  auto ledger = executor::StartLedger::Open(folder_ / "db.started", "boot", LedgerCapacity(options),
+                                            RunNo(1));
+  ASSERT_TRUE(ledger);
+  ledger_ = *std::move(ledger);
+  std::filesystem::create_directories(folder_ / "db.started.new");  // as if the disk were full
+  AttemptKey earlier = attempt.key;
+  earlier.run = RunNo(attempt.key.run.value + 1);
+  while (ledger_->MarkStarted(earlier)) ++earlier.epoch.value;
+  Start(options);
+  Offer(attempt);
+  const Outcome outcome = sink_.WaitEnded(1);
+  EXPECT_EQ(outcome.verdict, Verdict::kSnoozed) << outcome.error;
+  EXPECT_GT(outcome.not_before, outcome.ended_at);
+  EXPECT_EQ(sink_.started(), 0U);
+  EXPECT_FALSE(ledger_->WasStarted(attempt.key));
+}
+
 TEST_F(InlineLedgerTest, ManyAttemptsFromManyThreadsEachEndOnce) {
   Open();
   Start(kSmall);

@@ -23,7 +23,7 @@ bool IsPacketSocket(int fd) {
 
 int main(int argc, char** argv) {
   using namespace headworks::supervisor;
-  if (argc != 2 || !IsPacketSocket(kSocketFd) || fcntl(kLockFd, F_GETFD) < 0) {
+  if (argc != 3 || !IsPacketSocket(kSocketFd) || fcntl(kLockFd, F_GETFD) < 0) {
     std::fputs(
         "headworks-supervisor starts and ends the processes of one Headworks engine, "
         "which starts it; it is not run by hand.\n",
@@ -37,5 +37,5 @@ int main(int argc, char** argv) {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO}) dup2(null, fd);
   if (null > STDERR_FILENO) close(null);
   if (chdir("/") != 0) std::perror("headworks-supervisor: cannot leave the working directory");
-  return Supervisor(kSocketFd, argv[1]).Run();
+  return Supervisor(kSocketFd, argv[1], argv[2]).Run();
 }

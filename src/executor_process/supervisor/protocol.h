@@ -13,7 +13,7 @@
 /// anything else.  Change a struct, raise the version.
 namespace headworks::supervisor {
 
-inline constexpr std::uint8_t kProtocolVersion = 1;
+inline constexpr std::uint8_t kProtocolVersion = 2;
 /// File descriptors that the supervisor is started with.
 inline constexpr int kSocketFd = 3;
 inline constexpr int kLockFd = 4;
@@ -60,6 +60,7 @@ enum class SpawnStep : std::uint8_t {
   kStandardStreams = 4,
   kWorkingDirectory = 5,
   kExec = 6,
+  kGroup = 7,
 };
 
 struct Header {
@@ -70,6 +71,8 @@ struct Header {
 /// Supervisor → engine, once, when it is ready.
 struct Hello {
   Header header{.kind = Kind::kHello};
+  /// Attempts are kept in control groups.
+  std::uint8_t groups = 0;
   std::int32_t pid = 0;
 };
 
@@ -100,10 +103,12 @@ struct Shutdown {
   Header header{.kind = Kind::kShutdown};
 };
 
+/// Sent of an attempt that goes on for a while; of a shorter one `Ended` says all.
 struct Started {
   Header header{.kind = Kind::kStarted};
   std::int32_t pid = 0;
   AttemptKey attempt;
+  std::int64_t ran_us = 0;
 };
 
 struct SpawnFailed {

@@ -2,15 +2,18 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 
 namespace headworks::supervisor {
@@ -76,6 +79,10 @@ HEADWORKS_CHILD_CODE int Fail(Child& child, SpawnStep step, int error) {
 HEADWORKS_CHILD_CODE int RunChild(void* argument) {
   Child& child = *static_cast<Child*>(argument);
   const SpawnPlan& plan = *child.plan;
+  if (plan.group_join_fd >= 0 && write(plan.group_join_fd, "0", 1) != 1) {
+    return Fail(child, SpawnStep::kGroup, errno);
+  }
+  if (plan.argv == nullptr) _exit(0);
   // A session of its own: no terminal to stop on, and a mark that fork and exec do not lose.
   if (setsid() < 0) return Fail(child, SpawnStep::kSession, errno);
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return Fail(child, SpawnStep::kSession, errno);
@@ -100,16 +107,62 @@ char* ChildStack() {
   return top;
 }
 
+/// clone3, for which the C library has no wrapper: `run(argument)` on a stack of its own, in the
+/// control group of `group_fd`.
+HEADWORKS_CHILD_CODE long CloneInto(int group_fd, int (*run)(void*), void* argument) {
+#if defined(__x86_64__)
+  clone_args args{};
+  args.flags = CLONE_VM | CLONE_VFORK | CLONE_INTO_CGROUP;
+  args.exit_signal = SIGCHLD;
+  args.stack = reinterpret_cast<std::uint64_t>(ChildStack() - kStackBytes);
+  args.stack_size = kStackBytes;
+  args.cgroup = static_cast<std::uint64_t>(group_fd);
+  long result = SYS_clone3;
+  asm volatile(
+      "syscall\n\t"
+      "test %%rax, %%rax\n\t"
+      "jnz 1f\n\t"
+      "mov %[argument], %%rdi\n\t"
+      "call *%[run]\n\t"
+      "hlt\n"  // it does not return
+      "1:"
+      : "+a"(result)
+      : "D"(&args), "S"(sizeof args), [run] "r"(run), [argument] "r"(argument)
+      : "rcx", "r11", "memory");
+  return result;
+#else
+  static_cast<void>(group_fd), static_cast<void>(run), static_cast<void>(argument);
+  return -ENOSYS;
+#endif
+}
+
+/// The pid, or a negative error.
+long Clone(Child& child) {
+  const int group = child.plan->group_clone_fd;
+  if (group >= 0) return CloneInto(group, RunChild, &child);
+  const pid_t pid = clone(RunChild, ChildStack(), CLONE_VM | CLONE_VFORK | SIGCHLD, &child);
+  return pid < 0 ? -errno : pid;
+}
+
 }  // namespace
 
 SpawnResult SpawnProcess(const SpawnPlan& plan) {
-  char* stack = ChildStack();
-  if (stack == nullptr) return {.step = SpawnStep::kClone, .error = ENOMEM};
+  if (ChildStack() == nullptr) return {.step = SpawnStep::kClone, .error = ENOMEM};
   Child child{.plan = &plan, .parent = getpid(), .step = SpawnStep::kExec, .error = 0};
-  const pid_t pid = clone(RunChild, stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &child);
-  if (pid < 0) return {.step = SpawnStep::kClone, .error = errno};
+  const long cloned = Clone(child);
+  if (cloned < 0) return {.step = SpawnStep::kClone, .error = static_cast<int>(-cloned)};
+  const auto pid = static_cast<pid_t>(cloned);
   if (child.error != 0) return {.pid = pid, .step = child.step, .error = child.error};
   return {.pid = pid};
+}
+
+bool CanSpawnInto(int group_clone_fd, int group_join_fd) {
+  const SpawnPlan plan{.group_clone_fd = group_clone_fd, .group_join_fd = group_join_fd};
+  const SpawnResult result = SpawnProcess(plan);
+  int status = 0;
+  if (result.pid > 0) waitpid(result.pid, &status, 0);
+  // It may have been let in and killed.
+  return result.error == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 }  // namespace headworks::supervisor

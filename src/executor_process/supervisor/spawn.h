@@ -15,6 +15,9 @@ struct SpawnPlan {
   int stdin_fd = -1;
   int stdout_fd = -1;
   int stderr_fd = -1;
+  /// The control group to start it in: as AttemptGroups gives them; -1 = the caller's own.
+  int group_clone_fd = -1;
+  int group_join_fd = -1;
 };
 
 struct SpawnResult {
@@ -31,5 +34,8 @@ struct SpawnResult {
 /// the error of a failed execve comes back without a pipe.  The caller is suspended until then.
 /// Call from one thread; dispositions that the caller ignores stay ignored.
 SpawnResult SpawnProcess(const SpawnPlan& plan);
+
+/// Whether a process can be started in a group that is given as in SpawnPlan.
+bool CanSpawnInto(int group_clone_fd, int group_join_fd);
 
 }  // namespace headworks::supervisor

@@ -18,6 +18,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "supervisor/spawn.h"
 
@@ -28,9 +29,8 @@ namespace {
 constexpr std::int64_t kLeftoverGraceUs = 250'000;
 /// A process that KILL did not end yet (uninterruptible, or forked meanwhile) gets it again.
 constexpr std::int64_t kKillAgainUs = 200'000;
-/// Requests taken before children are looked after again.
-constexpr int kMaxRequestsPerTurn = 16;
-constexpr int kMaxFds = 3;
+/// An attempt that ends within this is reported once.
+constexpr std::int64_t kAnnounceAfterUs = 20'000;
 
 std::int64_t NowUs() {
   timespec t{};
@@ -97,6 +97,7 @@ bool Supervisor::Open() {
   std::snprintf(path.data(), path.size(), "/proc/self/task/%d/children", getpid());
   // Absent in a kernel without CONFIG_PROC_CHILDREN: then the whole table is read instead.
   children_ = open(path.data(), O_RDONLY | O_CLOEXEC);
+  groups_.Probe();
   return signals_ >= 0 && null_ >= 0;
 }
 
@@ -105,7 +106,7 @@ int Supervisor::Run() {
     std::perror("headworks-supervisor: cannot start");
     return 1;
   }
-  Send(Hello{.pid = getpid()});
+  Send(Hello{.groups = static_cast<std::uint8_t>(groups_.usable()), .pid = getpid()});
   while (true) {
     std::array<pollfd, 2> fds{{
         {.fd = signals_, .events = POLLIN, .revents = 0},
@@ -115,10 +116,9 @@ int Supervisor::Run() {
     }};
     if (poll(fds.data(), fds.size(), PollTimeoutMs()) < 0 && errno != EINTR) return 1;
     if (fds[0].revents != 0) {
+      // What is left makes poll return again.
       std::array<signalfd_siginfo, 16> drained;
-      while (read(signals_, drained.data(), sizeof drained) > 0) {
-      }
-      changed_ = true;
+      changed_ = read(signals_, drained.data(), sizeof drained) > 0 || changed_;
     }
     if (fds[1].revents != 0) Receive();
     const std::int64_t now = NowUs();
@@ -126,63 +126,68 @@ int Supervisor::Run() {
       if (attempt.due_us != 0 && attempt.due_us <= now) Advance(attempt);
     }
     if (changed_ || closing_) Settle();
+    Announce(now);
     Flush();
+    for (const int fd : finished_pipes_) close(fd);
+    finished_pipes_.clear();
     if (closing_ && attempts_.empty() && orphans_.empty() && (peer_gone_ || outgoing_.empty())) {
       return 0;
     }
   }
 }
 
+/// Takes one request; poll says whether there are more.
 void Supervisor::Receive() {
-  for (int turn = 0; turn < kMaxRequestsPerTurn; ++turn) {
-    alignas(Spawn) static std::array<char, kMaxPacketBytes> packet;
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFds * sizeof(int))> control{};
-    iovec part{.iov_base = packet.data(), .iov_len = packet.size()};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const ssize_t size = recvmsg(socket_, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (size < 0 && errno == ECONNRESET) continue;
-    if (size <= 0) {
-      peer_gone_ = true;
+  alignas(Spawn) static std::array<char, kMaxPacketBytes> packet;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFds * sizeof(int))> control{};
+  iovec part{.iov_base = packet.data(), .iov_len = packet.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t size = recvmsg(socket_, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET)) return;
+  if (size <= 0) {
+    peer_gone_ = true;
+    Close();
+    return;
+  }
+  ReceivedFds fds{};
+  int fd_count = 0;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    fd_count = static_cast<int>((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    std::memcpy(fds.data(), CMSG_DATA(c), static_cast<std::size_t>(fd_count) * sizeof(int));
+  }
+  Header header;
+  const std::string_view bytes(packet.data(), static_cast<std::size_t>(size));
+  if (bytes.size() >= sizeof header) std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.version == kProtocolVersion) {
+    if (header.kind == Kind::kSpawn && bytes.size() >= sizeof(Spawn)) {
+      Spawn request;
+      std::memcpy(static_cast<void*>(&request), bytes.data(), sizeof request);
+      HandleSpawn(request, bytes.substr(sizeof request), fds, fd_count);
+    } else if (header.kind == Kind::kKill && bytes.size() == sizeof(Kill)) {
+      Kill request;
+      std::memcpy(static_cast<void*>(&request), bytes.data(), sizeof request);
+      HandleKill(request);
+    } else if (header.kind == Kind::kShutdown) {
       Close();
-      return;
     }
-    std::array<int, kMaxFds> fds{};
-    int fd_count = 0;
-    for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
-      if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-      fd_count = static_cast<int>((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-      std::memcpy(fds.data(), CMSG_DATA(c), static_cast<std::size_t>(fd_count) * sizeof(int));
-    }
-    Header header;
-    const std::string_view bytes(packet.data(), static_cast<std::size_t>(size));
-    if (bytes.size() >= sizeof header) std::memcpy(&header, bytes.data(), sizeof header);
-    if (header.version == kProtocolVersion) {
-      if (header.kind == Kind::kSpawn && bytes.size() >= sizeof(Spawn)) {
-        Spawn request;
-        std::memcpy(static_cast<void*>(&request), bytes.data(), sizeof request);
-        HandleSpawn(request, bytes.substr(sizeof request), fds.data(), fd_count);
-      } else if (header.kind == Kind::kKill && bytes.size() == sizeof(Kill)) {
-        Kill request;
-        std::memcpy(static_cast<void*>(&request), bytes.data(), sizeof request);
-        HandleKill(request);
-      } else if (header.kind == Kind::kShutdown) {
-        Close();
-      }
-    }
-    for (int i = 0; i < fd_count; ++i) close(fds[static_cast<std::size_t>(i)]);
+  }
+  for (int i = 0; i < fd_count; ++i) {
+    if (const int fd = fds[static_cast<std::size_t>(i)]; fd >= 0) close(fd);
   }
 }
 
-void Supervisor::HandleSpawn(const Spawn& request, std::string_view inline_body, const int* fds,
+/// Takes the pipes out of `fds` if the attempt starts.
+void Supervisor::HandleSpawn(const Spawn& request, std::string_view inline_body, ReceivedFds& fds,
                              int fd_count) {
   static std::string body;
   static std::vector<char*> pointers;
   std::int64_t began = 0;
+  int group = 0;
   SpawnPlan plan;
   SpawnResult result{.step = SpawnStep::kRequest, .error = EINVAL};
   if (closing_) {
@@ -196,22 +201,37 @@ void Supervisor::HandleSpawn(const Spawn& request, std::string_view inline_body,
       plan.stdin_fd = null_;
       plan.stdout_fd = fds[0];
       plan.stderr_fd = fds[1];
+      group = groups_.Take();
+      plan.group_clone_fd = groups_.clone_fd(group);
+      plan.group_join_fd = groups_.join_fd(group);
       began = NowUs();  // the child may be well under way when the clone returns
       result = SpawnProcess(plan);
     }
   }
   if (result.error != 0) {
     if (result.pid > 0) waitpid(result.pid, nullptr, 0);
+    groups_.Give(group);
     Send(SpawnFailed{.step = result.step, .error = result.error, .attempt = request.attempt});
     return;
   }
   attempts_.push_back({.key = request.attempt,
                        .pid = result.pid,
+                       .group = group,
                        .sequence = ++last_sequence_,
                        .started_us = began,
                        .grace_us = request.grace_us,
-                       .due_us = request.timeout_us > 0 ? began + request.timeout_us : 0});
-  Send(Started{.pid = result.pid, .attempt = request.attempt});
+                       .due_us = request.timeout_us > 0 ? began + request.timeout_us : 0,
+                       .pipes = {std::exchange(fds[0], -1), std::exchange(fds[1], -1)}});
+}
+
+/// Says of attempts that go on for a while that they were started.
+void Supervisor::Announce(std::int64_t now) {
+  for (Attempt& attempt : attempts_) {
+    const std::int64_t ran = now - attempt.started_us;
+    if (attempt.announced || attempt.main_gone || ran < kAnnounceAfterUs) continue;
+    attempt.announced = true;
+    Send(Started{.pid = attempt.pid, .attempt = attempt.key, .ran_us = ran});
+  }
 }
 
 void Supervisor::HandleKill(const Kill& request) {
@@ -302,6 +322,10 @@ void Supervisor::ScanChildren() {
 }
 
 std::uint64_t Supervisor::OwnerOf(pid_t orphan) {
+  if (const int group = groups_.GroupOf(orphan); group != 0) {
+    const auto owner = std::ranges::find(attempts_, group, &Attempt::group);
+    return owner == attempts_.end() ? 0 : owner->sequence;
+  }
   Process process;
   if (!ReadProcess(orphan, process)) return 0;
   for (const Attempt& a : attempts_) {
@@ -323,6 +347,7 @@ bool Supervisor::Holds(const Attempt& attempt, const Orphan& orphan) const {
 }
 
 bool Supervisor::Remains(const Attempt& attempt) const {
+  if (!groups_.IsEmpty(attempt.group)) return true;
   if (kill(-attempt.pid, 0) == 0 || errno != ESRCH) return true;
   return std::ranges::any_of(orphans_, [&](const Orphan& o) { return Holds(attempt, o); });
 }
@@ -363,6 +388,8 @@ void Supervisor::Settle() {
 }
 
 void Supervisor::Report(const Attempt& attempt) {
+  groups_.Give(attempt.group);
+  finished_pipes_.insert(finished_pipes_.end(), attempt.pipes.begin(), attempt.pipes.end());
   const bool exited = WIFEXITED(attempt.status);
   Send(Ended{.cause = attempt.cause,
              .killed = attempt.killed,
@@ -414,15 +441,19 @@ void Supervisor::SignalTree(Attempt& attempt, int signal) {
   for (const Orphan& orphan : orphans_) {
     if (Holds(attempt, orphan)) roots.push_back(orphan.pid);
   }
+  const std::vector<pid_t> members = groups_.Members(attempt.group);
   const std::vector<Process> all = ListProcesses();
   std::uint32_t found = 0;
   // Listed before the first signal: a parent that dies would take the trace to its children along.
   std::vector<Process> family = Descendants(all, roots);
   for (const Process& p : all) {
-    const bool root = std::ranges::find(roots, p.pid) != roots.end();
+    const bool root = std::ranges::find(roots, p.pid) != roots.end() ||
+                      std::ranges::find(members, p.pid) != members.end();
     const bool known = std::ranges::find(family, p.pid, &Process::pid) != family.end();
     if (!known && (root || p.session == attempt.pid)) family.push_back(p);
   }
+  // Before any other: a member that forks on and on is ended by nothing else.
+  if (signal == SIGKILL) groups_.Kill(attempt.group);
   kill(-attempt.pid, signal);
   if (signal == SIGTERM) kill(-attempt.pid, SIGCONT);
   for (const Process& p : family) {
@@ -438,7 +469,9 @@ void Supervisor::SignalTree(Attempt& attempt, int signal) {
 int Supervisor::PollTimeoutMs() const {
   std::int64_t due = 0;
   for (const Attempt& a : attempts_) {
-    if (a.due_us != 0 && (due == 0 || a.due_us < due)) due = a.due_us;
+    const auto by = [&](std::int64_t when) { due = due == 0 ? when : std::min(due, when); };
+    if (a.due_us != 0) by(a.due_us);
+    if (!a.announced && !a.main_gone) by(a.started_us + kAnnounceAfterUs);
   }
   if (due == 0) return -1;
   return static_cast<int>(std::clamp<std::int64_t>((due - NowUs() + 999) / 1'000, 0, 60'000));

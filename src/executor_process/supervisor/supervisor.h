@@ -2,12 +2,14 @@
 
 #include <sys/resource.h>
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "supervisor/attempt_groups.h"
 #include "supervisor/proc.h"
 #include "supervisor/protocol.h"
 
@@ -18,19 +20,26 @@ namespace headworks::supervisor {
 /// It outlives its engine: when the socket closes, however the engine died, it ends every process
 /// and exits only when none is left.  Until then it holds the lock file that it was given.
 ///
-/// What belongs to an attempt: its session and process group; and every orphan (a descendant
-/// whose parent died; the kernel makes it a child of this process) that carries the attempt's
-/// mark in its environment.  An orphan that shed both is held against all attempts that were
-/// live when it was first seen, and is killed with the last of them.
+/// What belongs to an attempt: its control group, where there are any; its session and process
+/// group; and every orphan (a descendant whose parent died; the kernel makes it a child of this
+/// process) that carries the attempt's mark in its environment.  An orphan that shed all of these
+/// is held against all attempts that were live when it was first seen, and is killed with the last
+/// of them.
 ///
 /// Ends.  Timeout, cancel, shutdown: TERM to the whole tree, KILL after the attempt's grace.
 /// Main process gone: what remains may finish for `kLeftoverGrace`, then KILL.  `Ended` is sent
 /// when nothing of the attempt is left.
 ///
+/// Wake-ups of the engine cost more than anything that is said, so a short attempt costs one:
+/// `Started` waits for `kAnnounceAfter`, and the attempt's pipes are held open here until `Ended`
+/// is sent, so that the engine sees no end of file before.
+///
 /// Threads.  One.  Time.  CLOCK_MONOTONIC.
 class Supervisor {
  public:
-  Supervisor(int socket, std::string store_id) : socket_(socket), store_id_(std::move(store_id)) {}
+  /// `group`: the engine's control group; empty = none.
+  Supervisor(int socket, std::string store_id, std::string group)
+      : socket_(socket), store_id_(std::move(store_id)), groups_(std::move(group)) {}
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
@@ -43,6 +52,8 @@ class Supervisor {
   struct Attempt {
     AttemptKey key;
     pid_t pid = -1;
+    /// Of AttemptGroups; 0 = none.
+    int group = 0;
     /// Order of starts; an orphan remembers the last one before it was seen.
     std::uint64_t sequence = 0;
     Phase phase = Phase::kRunning;
@@ -57,7 +68,13 @@ class Supervisor {
     /// When the phase's next step is due: timeout, KILL, or KILL again.
     std::int64_t due_us = 0;
     std::uint32_t leftovers = 0;
+    bool announced = false;
+    /// The writing ends of its pipes.
+    std::array<int, 2> pipes{-1, -1};
   };
+
+  static constexpr int kMaxFds = 3;
+  using ReceivedFds = std::array<int, kMaxFds>;
 
   struct Orphan {
     pid_t pid = -1;
@@ -69,7 +86,7 @@ class Supervisor {
 
   bool Open();
   void Receive();
-  void HandleSpawn(const Spawn& request, std::string_view inline_body, const int* fds,
+  void HandleSpawn(const Spawn& request, std::string_view inline_body, ReceivedFds& fds,
                    int fd_count);
   void HandleKill(const Kill& request);
   void Close();
@@ -85,6 +102,7 @@ class Supervisor {
   bool Remains(const Attempt& attempt) const;
   void Settle();
   void Report(const Attempt& attempt);
+  void Announce(std::int64_t now);
 
   void Terminate(Attempt& attempt, Cause cause, std::int64_t grace_us);
   void Advance(Attempt& attempt);
@@ -102,7 +120,10 @@ class Supervisor {
   std::uint64_t last_sequence_ = 0;
   std::vector<Attempt> attempts_;
   std::vector<Orphan> orphans_;
+  AttemptGroups groups_;
   std::deque<std::string> outgoing_;
+  /// Pipes of attempts that are reported: closed once the report is sent.
+  std::vector<int> finished_pipes_;
 };
 
 }  // namespace headworks::supervisor

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <thread>
 
 #include "supervisor/proc.h"
@@ -58,6 +59,19 @@ pid_t PidFrom(const std::string& file) {
   return std::atoi(ReadText(file).c_str());
 }
 
+bool CanMakeGroup(const std::vector<supervisor::CgroupPlace>& places) {
+  const std::string group = supervisor::MakeGroup(places, "test-" + std::to_string(getpid()));
+  supervisor::RemoveGroup(group);
+  return !group.empty();
+}
+
+std::vector<std::string> LinesOf(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
 void RecordingSink::Started(const model::AttemptKey& key) {
   const std::scoped_lock lock(mutex_);
   ++started_[key];
@@ -88,6 +102,10 @@ model::Outcome RecordingSink::Await(const model::AttemptKey& key) {
   const bool came = changed_.wait_for(lock, kPatience, [&] { return ended_.contains(key); });
   EXPECT_TRUE(came) << "no verdict came for epoch " << key.epoch.value;
   return came ? ended_[key] : model::Outcome{};
+}
+std::size_t RecordingSink::starts() const {
+  const std::scoped_lock lock(mutex_);
+  return started_.size();
 }
 std::size_t RecordingSink::ends() const {
   const std::scoped_lock lock(mutex_);

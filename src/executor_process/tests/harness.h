@@ -15,6 +15,7 @@
 #include "headworks/executor/executor.h"
 #include "headworks/executor_process/process_executor.h"
 #include "headworks/log_store/memory_log_store.h"
+#include "supervisor/cgroup.h"
 
 namespace headworks::executor_process::testing {
 
@@ -45,6 +46,10 @@ std::vector<pid_t> ProcessesWith(const std::string& text);
 pid_t PidFrom(const std::string& file);
 std::string ReadText(const std::string& file);
 
+/// Whether a control group can be made in one of `places`.
+bool CanMakeGroup(const std::vector<supervisor::CgroupPlace>& places);
+std::vector<std::string> LinesOf(const std::string& text);
+
 /// The engine's side: keeps what it is told.
 class RecordingSink final : public executor::AttemptSink {
  public:
@@ -55,6 +60,7 @@ class RecordingSink final : public executor::AttemptSink {
   bool AwaitStarted(const model::AttemptKey& key);
   /// The verdict; a default Outcome and a test failure if none comes.
   model::Outcome Await(const model::AttemptKey& key);
+  std::size_t starts() const;
   std::size_t ends() const;
 
   /// Called within Ended, before the verdict is recorded.

@@ -58,7 +58,7 @@ TEST_F(TaskTest, SeesExactlyItsEnvironment) {
     seen[entry.substr(0, entry.find('='))] = entry.substr(entry.find('=') + 1);
   }
   const std::string state = folder_.path() + "/state";
-  const std::string base = state + "/attempts/1-" + std::to_string(last_epoch_);
+  const std::string base = state + "/attempts/1";
   const std::map<std::string, std::string> expected{
       {"PATH", getenv("PATH")},
       {"HOME", "/elsewhere"},
@@ -68,8 +68,8 @@ TEST_F(TaskTest, SeesExactlyItsEnvironment) {
       {"FROM_TASK", "1"},
       {"BOTH", "task"},
       {"SPACE", "a b\nc"},
-      {"HEADWORKS_INPUT", base + ".in.json"},
-      {"HEADWORKS_OUTPUT", base + ".out"},
+      {"HEADWORKS_INPUT", base + "/input.json"},
+      {"HEADWORKS_OUTPUT", base + "/output"},
       {"HEADWORKS_SCRATCH", state + "/scratch/run-1"},
       {"HEADWORKS_RUN_ID", "run-1"},
       {"HEADWORKS_TASK", "t"},
@@ -86,7 +86,39 @@ TEST_F(TaskTest, IsGivenItsInputAndTheRunsScratchFolder) {
   EXPECT_EQ(OutputOf("echo n=$(cat $HEADWORKS_SCRATCH/kept) > $HEADWORKS_OUTPUT"), R"({"n":"7"})");
   ASSERT_TRUE(executor_->RemoveScratch(RunId("run-1")));
   EXPECT_FALSE(fs::exists(File("state/scratch/run-1")));
-  EXPECT_TRUE(WaitUntil([&] { return fs::is_empty(File("state/attempts")); }));
+  executor_.reset();
+  EXPECT_TRUE(fs::is_empty(File("state/attempts")));
+}
+
+TEST_F(TaskTest, FilesOfAnAttemptAreWrittenOverByTheNext) {
+  // One after another: all in one slot.
+  resolver_.context = R"({"input":{"long":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}})";
+  ASSERT_EQ(Run(Shell("cat $HEADWORKS_INPUT")).verdict, Verdict::kSucceeded);
+  const std::string input = File("state/attempts/1/input.json");
+  struct stat before{}, after{};
+  ASSERT_EQ(stat(input.c_str(), &before), 0);
+  resolver_.context = R"({"input":{}})";
+  EXPECT_EQ(OutputOf("cp $HEADWORKS_INPUT $HEADWORKS_OUTPUT"), resolver_.context);
+  ASSERT_EQ(stat(input.c_str(), &after), 0);
+  EXPECT_EQ(before.st_ino, after.st_ino);  // to make a file anew is what costs
+  EXPECT_EQ(OutputOf("true"), "");
+}
+
+TEST_F(TaskTest, WhatATaskPutInThePlaceOfItsFilesIsNeitherWrittenToNorKept) {
+  std::ofstream(File("precious")) << "kept";
+  const std::string precious = File("precious");
+  for (const std::string& trick : Strings{
+           "ln -sf " + precious + " $HEADWORKS_INPUT", "ln -f " + precious + " $HEADWORKS_INPUT",
+           "rm $HEADWORKS_INPUT; mkfifo $HEADWORKS_INPUT", "chmod 0666 $HEADWORKS_INPUT",
+           "rm $HEADWORKS_INPUT; mkdir -p $HEADWORKS_INPUT/deep",
+           "ln -sf " + precious + " $HEADWORKS_OUTPUT; echo '{}' > /dev/null",
+           "mkdir -p $HEADWORKS_OUTPUT/deep"}) {
+    Run(Shell(trick));
+    EXPECT_EQ(OutputOf("cp $HEADWORKS_INPUT $HEADWORKS_OUTPUT"), resolver_.context) << trick;
+    EXPECT_EQ(OutputOf("stat -c mode=%a $HEADWORKS_INPUT > $HEADWORKS_OUTPUT"), R"({"mode":"600"})")
+        << trick;
+    EXPECT_EQ(ReadText(precious), "kept") << trick;
+  }
 }
 
 TEST_F(TaskTest, SeesOnlyThreeFileDescriptors) {
@@ -374,6 +406,27 @@ TEST_F(TaskTest, AFloodOfOutputEndsInBoundedTime) {
   const Duration before = clock_.Monotonic();
   EXPECT_EQ(Run(attempt).verdict, Verdict::kSucceeded);
   RecordProperty("milliseconds", std::to_string((clock_.Monotonic() - before).count() / 1'000));
+}
+
+TEST_F(TaskTest, OfShortTasksOnlyTheEndIsSpoken) {
+  constexpr std::size_t kTasks = 40;
+  for (std::size_t i = 0; i < kTasks; ++i)
+    ASSERT_EQ(Run(Exec({"/bin/true"})).verdict, Verdict::kSucceeded);
+  // A busy machine may hold up some for longer, never all.
+  EXPECT_LT(sink_.starts(), kTasks);
+}
+
+TEST_F(TaskTest, WhereTheLedgerCannotGrowNothingStartsAndNoTryIsUsed) {
+  fs::create_directories(File("started.new"));  // as if the disk were full
+  auto marks = Next(Shell("true")).key;
+  marks.run = RunNo(2);
+  while (ledger_->MarkStarted(marks)) ++marks.epoch.value;
+  const auto attempt = Next(Shell("touch " + File("ran")));
+  const model::Outcome outcome = Run(attempt);
+  EXPECT_EQ(outcome.verdict, Verdict::kSnoozed) << outcome.error;
+  EXPECT_GT(outcome.not_before, outcome.ended_at);
+  EXPECT_FALSE(fs::exists(File("ran")));
+  EXPECT_FALSE(ledger_->WasStarted(attempt.key));
 }
 
 TEST_F(TaskTest, AFunctionIsRefused) {

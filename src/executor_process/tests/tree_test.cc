@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "supervisor/cgroup.h"
 #include "tests/harness.h"
 
 // What a task may do to leave something behind, and that nothing is when its verdict comes.
@@ -12,8 +13,33 @@ namespace {
 using model::Reason;
 using model::Verdict;
 
-class Tree : public ExecutorTest {
+/// How it is known what belongs to an attempt.
+enum class By : unsigned char { kMark, kGroup, kGroupVersion1 };
+
+class Tree : public ExecutorTest, public ::testing::WithParamInterface<By> {
  protected:
+  void SetUp() override {
+    if (GetParam() == By::kGroup && !CanMakeGroup(supervisor::CgroupPlaces())) {
+      GTEST_SKIP() << "no control group can be made here";
+    }
+    if (GetParam() == By::kGroupVersion1 && !CanMakeGroup(Version1())) {
+      GTEST_SKIP() << "no control group of version 1 can be made here";
+    }
+    Open();
+    const std::string group = LinesOf(ReadText(folder_.path() + "/state/supervisor.lock"))[1];
+    EXPECT_EQ(group.empty(), GetParam() == By::kMark) << group;
+  }
+  ProcessExecutorOptions Options() const override {
+    ProcessExecutorOptions options = ExecutorTest::Options();
+    options.control_groups = GetParam() != By::kMark;
+    if (GetParam() == By::kGroupVersion1) options.control_group_parent = Version1().front().folder;
+    return options;
+  }
+  static std::vector<supervisor::CgroupPlace> Version1() {
+    std::vector<supervisor::CgroupPlace> places = supervisor::CgroupPlaces();
+    std::erase_if(places, [](const auto& place) { return place.version != 1; });
+    return places;
+  }
   std::string File(const std::string& name) const { return folder_.path() + "/" + name; }
   /// A script that leaves its pid in a file, then sleeps.
   std::string Sleeper(const std::string& file) const {
@@ -22,7 +48,7 @@ class Tree : public ExecutorTest {
   }
 };
 
-TEST_F(Tree, GrandchildrenDoNotOutliveTheMainProcess) {
+TEST_P(Tree, GrandchildrenDoNotOutliveTheMainProcess) {
   const auto attempt = Next(Shell("sh -c '" + Sleeper("child") + "' &\nwhile ! [ -e " +
                                   File("child") + " ]; do sleep 0.01; done"));
   const model::Outcome outcome = Run(attempt);
@@ -32,20 +58,20 @@ TEST_F(Tree, GrandchildrenDoNotOutliveTheMainProcess) {
   EXPECT_EQ(Lines(attempt)[0].stream, log_store::Stream::kNote);
 }
 
-TEST_F(Tree, WhatFinishesByItselfWithinTheGraceIsNotKilled) {
+TEST_P(Tree, WhatFinishesByItselfWithinTheGraceIsNotKilled) {
   const auto attempt = Next(Shell("(sleep 0.05; echo late) &\necho early"));
   EXPECT_EQ(Run(attempt).verdict, Verdict::kSucceeded);
   EXPECT_EQ(Texts(attempt), (std::vector<std::string>{"early", "late"}));
 }
 
-TEST_F(Tree, ADaemonThatLeftSessionAndGroupIsKilled) {
+TEST_P(Tree, ADaemonThatLeftSessionAndGroupIsKilled) {
   const auto attempt = Next(Shell("setsid sh -c '" + Sleeper("daemon") + "' &\nwhile ! [ -e " +
                                   File("daemon") + " ]; do sleep 0.01; done"));
   EXPECT_EQ(Run(attempt).verdict, Verdict::kSucceeded);
   EXPECT_FALSE(Alive(PidFrom(File("daemon"))));
 }
 
-TEST_F(Tree, ADaemonThatAlsoShedItsEnvironmentIsKilled) {
+TEST_P(Tree, ADaemonThatAlsoShedItsEnvironmentIsKilled) {
   const auto other = Next(Shell(Sleeper("other")));
   ASSERT_EQ(executor_->Offer(other).disposition, model::Disposition::kDispatched);
   ASSERT_GT(PidFrom(File("other")), 0);
@@ -53,14 +79,32 @@ TEST_F(Tree, ADaemonThatAlsoShedItsEnvironmentIsKilled) {
       Next(Shell("setsid env -i /bin/sh -c 'setsid /bin/sh -c \"" + Sleeper("daemon") +
                  "\" &' &\nwhile ! [ -e " + File("daemon") + " ]; do sleep 0.01; done"));
   EXPECT_EQ(Run(attempt).verdict, Verdict::kSucceeded);
-  // Nothing tells it from what the other attempt may have started: it goes with the last of both.
   const pid_t daemon = PidFrom(File("daemon"));
+  // Without a group nothing tells it from what the other attempt may have started: then it goes
+  // with the last of both.
+  if (GetParam() != By::kMark) EXPECT_FALSE(Alive(daemon));
+  EXPECT_TRUE(Alive(PidFrom(File("other"))));
   executor_->Cancel(other.key);
   EXPECT_EQ(sink_.Await(other.key).verdict, Verdict::kCancelled);
   EXPECT_FALSE(Alive(daemon));
 }
 
-TEST_F(Tree, AnAttemptDoesNotEndWhatBelongsToAnother) {
+/// What only a group can do.
+class GroupedTree : public Tree {};
+
+TEST_P(GroupedTree, WhoForksOnAndOnIsEnded) {
+  // Each has left session and environment, and is gone before a list of processes is read.
+  std::ofstream(File("hop")) << "echo $$ >> " + File("hops") + "\nsetsid env -i /bin/sh " +
+                                    File("hop") + " &\n";
+  const auto attempt = Next(Shell("/bin/sh " + File("hop") + "; while ! [ $(wc -l < " +
+                                  File("hops") + ") -gt 20 ]; do sleep 0.01; done"));
+  EXPECT_EQ(Run(attempt).verdict, Verdict::kSucceeded);
+  const std::string hops = ReadText(File("hops"));
+  EXPECT_TRUE(ProcessesWith(File("hop")).empty());
+  EXPECT_EQ(ReadText(File("hops")), hops);
+}
+
+TEST_P(Tree, AnAttemptDoesNotEndWhatBelongsToAnother) {
   const auto other = Next(Shell("setsid sh -c '" + Sleeper("others") + "' &\n" + Sleeper("other")));
   ASSERT_EQ(executor_->Offer(other).disposition, model::Disposition::kDispatched);
   const pid_t others = PidFrom(File("others"));
@@ -72,7 +116,7 @@ TEST_F(Tree, AnAttemptDoesNotEndWhatBelongsToAnother) {
   EXPECT_FALSE(Alive(others));
 }
 
-TEST_F(Tree, CancelEndsAllOfATree) {
+TEST_P(Tree, CancelEndsAllOfATree) {
   auto task = Shell("sh -c 'sh -c \"" + Sleeper("deep") + "\" & wait' &\nsetsid sh -c '" +
                     Sleeper("aside") + "' &\nwait");
   const auto attempt = Next(task);
@@ -88,7 +132,7 @@ TEST_F(Tree, CancelEndsAllOfATree) {
   EXPECT_FALSE(Alive(deep) || Alive(aside));
 }
 
-TEST_F(Tree, WhoIgnoresTermIsKilledAfterTheGrace) {
+TEST_P(Tree, WhoIgnoresTermIsKilledAfterTheGrace) {
   auto task = Shell("trap '' TERM; echo ready > " + File("ready") + "; sleep 1000; sleep 1000");
   task.grace = std::chrono::milliseconds(150);
   const auto attempt = Next(task);
@@ -103,7 +147,7 @@ TEST_F(Tree, WhoIgnoresTermIsKilledAfterTheGrace) {
   EXPECT_GE(clock_.Monotonic() - before, task.grace);
 }
 
-TEST_F(Tree, AStoppedProcessIsEndedToo) {
+TEST_P(Tree, AStoppedProcessIsEndedToo) {
   auto task = Shell("echo $$ > " + File("pid") + "; kill -STOP $$; sleep 1000");
   task.grace = std::chrono::seconds(20);
   const auto attempt = Next(task);
@@ -113,7 +157,7 @@ TEST_F(Tree, AStoppedProcessIsEndedToo) {
   EXPECT_EQ(sink_.Await(attempt.key).signal, SIGTERM);
 }
 
-TEST_F(Tree, TimeoutIsARetryWithItsReason) {
+TEST_P(Tree, TimeoutIsARetryWithItsReason) {
   auto task = Shell("sleep 1000 & wait");
   task.timeout = std::chrono::milliseconds(100);
   const model::Outcome outcome = Run(task);
@@ -122,7 +166,7 @@ TEST_F(Tree, TimeoutIsARetryWithItsReason) {
   EXPECT_EQ(outcome.error, "timed out after 100ms");
 }
 
-TEST_F(Tree, ATaskThatCatchesTermSaysItsLastWords) {
+TEST_P(Tree, ATaskThatCatchesTermSaysItsLastWords) {
   auto task = Shell("trap 'echo bye; exit 3' TERM; echo up > " + File("up") +
                     "; while :; do sleep 0.01; done");
   const auto attempt = Next(task);
@@ -137,7 +181,7 @@ TEST_F(Tree, ATaskThatCatchesTermSaysItsLastWords) {
   EXPECT_EQ(Texts(attempt).back(), "bye");
 }
 
-TEST_F(Tree, DrainInterruptsWhatDoesNotEndInTime) {
+TEST_P(Tree, DrainInterruptsWhatDoesNotEndInTime) {
   const auto attempt = Next(Shell(Sleeper("pid")));
   ASSERT_EQ(executor_->Offer(attempt).disposition, model::Disposition::kDispatched);
   const pid_t pid = PidFrom(File("pid"));
@@ -148,7 +192,7 @@ TEST_F(Tree, DrainInterruptsWhatDoesNotEndInTime) {
   EXPECT_TRUE(executor_->Drain(std::chrono::milliseconds(20)));
 }
 
-TEST_F(Tree, DestructionLeavesNothing) {
+TEST_P(Tree, DestructionLeavesNothing) {
   const auto attempt = Next(Shell("setsid sh -c '" + Sleeper("aside") + "' &\n" + Sleeper("main")));
   ASSERT_EQ(executor_->Offer(attempt).disposition, model::Disposition::kDispatched);
   const pid_t aside = PidFrom(File("aside"));
@@ -157,7 +201,7 @@ TEST_F(Tree, DestructionLeavesNothing) {
   EXPECT_FALSE(Alive(aside) || Alive(main));
 }
 
-TEST_F(Tree, AKilledSupervisorLeavesNothingAndIsReplaced) {
+TEST_P(Tree, AKilledSupervisorLeavesNothingAndIsReplaced) {
   const auto attempt = Next(Shell("setsid sh -c '" + Sleeper("aside") + "' &\nsh -c '" +
                                   Sleeper("child") + "' &\n" + "echo said; " + Sleeper("main")));
   ASSERT_EQ(executor_->Offer(attempt).disposition, model::Disposition::kDispatched);
@@ -177,11 +221,12 @@ TEST_F(Tree, AKilledSupervisorLeavesNothingAndIsReplaced) {
   EXPECT_FALSE(alive_at_verdict);
   EXPECT_EQ(Texts(attempt), std::vector<std::string>{"said"});
   sink_.OnEnded(nullptr);
-  EXPECT_EQ(Run(Shell("true")).verdict, Verdict::kSucceeded);
+  const model::Outcome next = Run(Shell("true"));
+  EXPECT_EQ(next.verdict, Verdict::kSucceeded) << next.error;
   EXPECT_NE(PidFrom(folder_.path() + "/state/supervisor.lock"), supervisor);
 }
 
-TEST_F(Tree, ATermToTheSupervisorIsNotItsEnd) {
+TEST_P(Tree, ATermToTheSupervisorIsNotItsEnd) {
   // A service manager may send TERM to all processes of a service at once.
   const auto attempt = Next(Shell("echo $$ > " + File("pid") + "; while ! [ -e " + File("go") +
                                   " ]; do sleep 0.01; done"));
@@ -194,7 +239,7 @@ TEST_F(Tree, ATermToTheSupervisorIsNotItsEnd) {
   EXPECT_TRUE(Alive(supervisor));
 }
 
-TEST_F(Tree, ASignalledTaskSaysWhichSignal) {
+TEST_P(Tree, ASignalledTaskSaysWhichSignal) {
   const model::Outcome outcome = Run(Shell("kill -SEGV $$"));
   EXPECT_EQ(outcome.verdict, Verdict::kRetry);
   EXPECT_EQ(outcome.reason, Reason::kSignal);
@@ -202,6 +247,23 @@ TEST_F(Tree, ASignalledTaskSaysWhichSignal) {
   EXPECT_FALSE(outcome.exit_code.has_value());
   EXPECT_EQ(outcome.error, "killed by SIGSEGV (11)");
 }
+
+std::string NameOf(const ::testing::TestParamInfo<By>& info) {
+  switch (info.param) {
+    case By::kMark:
+      return "ByMark";
+    case By::kGroup:
+      return "ByGroup";
+    case By::kGroupVersion1:
+      return "ByGroupVersion1";
+  }
+  return "";
+}
+
+INSTANTIATE_TEST_SUITE_P(Told, Tree, ::testing::Values(By::kMark, By::kGroup, By::kGroupVersion1),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Told, GroupedTree, ::testing::Values(By::kGroup, By::kGroupVersion1),
+                         NameOf);
 
 }  // namespace
 }  // namespace headworks::executor_process::testing

@@ -24,6 +24,7 @@ namespace headworks::executor {
 ///   kernel's.  They do not outlive the kernel: the file is not synced.  So where the file is from
 ///   another boot, missing or damaged, nothing is known of the runs that exist by then, and their
 ///   attempts are taken as started; run numbers rise, so later runs are told by theirs.
+/// Size.  64 KiB at first; it doubles with the marks that are in use at once.
 /// Use.  MarkStarted before the first instruction of user code, Clear once the verdict is stored.
 ///   An executor answers Inspect for an attempt it does not know by WasStarted: yes = lost,
 ///   no = Absent.  A mark whose verdict was stored just before a crash stays until the next boot.
@@ -43,7 +44,8 @@ class StartLedger {
   StartLedger& operator=(const StartLedger&) = delete;
 
   /// Claims the start.  kConflict: it was claimed before (by an earlier incarnation, or twice), so
-  /// the code must not run.  kAtCapacity: more are marked than `capacity`.
+  /// the code must not run.  kAtCapacity: more are marked than `capacity`.  kUnavailable: the file
+  /// has to grow and the disk is full; nothing was marked, and a later try may succeed.
   Status MarkStarted(const model::AttemptKey& key);
   void Clear(std::span<const model::AttemptKey> keys);
   /// True if the attempt's code may have begun.
@@ -66,8 +68,9 @@ class StartLedger {
   StartLedger(std::string path, std::string_view boot_id, std::size_t capacity, RunNo next_run);
   std::vector<Mark> ReadMarks();
   Status Create(std::span<const Mark> marks);
-  std::size_t SlotOf(const Mark& mark) const;
-  void Put(const Mark& mark, std::size_t slot);
+  Status Reserve();
+  static std::size_t SlotOf(std::span<const Slot> slots, const Mark& mark);
+  static void Put(std::span<Slot> slots, const Mark& mark, std::size_t slot);
   void Remove(std::size_t slot);
 
   const std::string path_;
@@ -79,7 +82,7 @@ class StartLedger {
   void* memory_ = nullptr;
   std::size_t bytes_ = 0;
   mutable std::mutex mutex_;
-  // Guarded by mutex_: a hash set with linear probing, at most half full.
+  // Guarded by mutex_: a hash set with linear probing, half full unless the disk is full.
   std::span<Slot> slots_;
   std::size_t used_ = 0;
   std::size_t limit_ = 0;

@@ -32,6 +32,13 @@ struct ProcessExecutorOptions {
   /// Makes this process the parent of orphaned processes (prctl PR_SET_CHILD_SUBREAPER), so that
   /// what a killed supervisor leaves is found without a search.
   bool become_subreaper = true;
+  /// Keeps each attempt in a control group of its own, version 2 or 1, where this process may make
+  /// them (root, or a service with Delegate=yes): then nothing that a task starts can hide, not
+  /// even when engine and supervisor are killed at once.  Elsewhere, or if false, processes are
+  /// told by their session, their descent and a mark in their environment.
+  bool control_groups = true;
+  /// The group (a folder below /sys/fs/cgroup) to make them in; empty = this process's own.
+  std::string control_group_parent;
 };
 
 /// What a process executor works with; all borrowed, all must outlive it.
