@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
+#include <sstream>
 
 #include "headworks/base/text.h"
 #include "output.h"
@@ -39,8 +41,20 @@ class CommandTree {
   static CommandNode Describe(const CLI::App& app) {
     CommandNode node{.name = app.get_name(), .description = app.get_description()};
     for (const CLI::Option* option : app.get_options()) {
-      for (const std::string& name : option->get_lnames()) node.options.push_back("--" + name);
-      for (const std::string& name : option->get_snames()) node.options.push_back("-" + name);
+      OptionNode known{.name = {},
+                       .description = option->get_description(),
+                       .takes_value = option->get_type_size() > 0,
+                       .values = Choices(option->get_type_name())};
+      if (option->get_positional())
+        node.values.insert(node.values.end(), known.values.begin(), known.values.end());
+      const auto add = [&](const char* dashes, const std::vector<std::string>& names) {
+        for (const std::string& name : names) {
+          known.name = dashes + name;
+          node.options.push_back(known);
+        }
+      };
+      add("--", option->get_lnames());
+      add("-", option->get_snames());
     }
     for (const CLI::App* child : app.get_subcommands(nullptr))
       node.commands.push_back(Describe(*child));
@@ -48,6 +62,21 @@ class CommandTree {
   }
 
  private:
+  /// The words of a type that is a choice: "table|json|yaml", or "TEXT:{success,failed}" as the
+  /// library describes its own check.
+  static std::vector<std::string> Choices(std::string type) {
+    if (const auto brace = type.find(":{"); brace != std::string::npos && type.ends_with('}'))
+      type = type.substr(brace + 2, type.size() - brace - 3);
+    std::ranges::replace(type, ',', '|');
+    std::vector<std::string> words;
+    if (type.find('|') == std::string::npos ||
+        type.find_first_not_of("abcdefghijklmnopqrstuvwxyz|") != std::string::npos)
+      return words;
+    std::istringstream stream(type);
+    for (std::string word; std::getline(stream, word, '|');) words.push_back(word);
+    return words;
+  }
+
   using Action = std::function<Result<Exit>(const Context&)>;
 
   CLI::App& Group(const char* name, const char* description) {
@@ -313,8 +342,9 @@ std::string Diagnose(const CLI::App& root, int argc, const char* const* argv,
     const std::string word = argv[i];
     if (word.starts_with("--") && word.size() > 2) {
       const std::string name = word.substr(0, word.find('='));
-      std::vector<std::string_view> known(tree.options.begin(), tree.options.end());
-      known.insert(known.end(), node->options.begin(), node->options.end());
+      std::vector<std::string_view> known;
+      for (const CommandNode* place : {&tree, node})
+        for (const OptionNode& option : place->options) known.push_back(option.name);
       if (std::ranges::find(known, name) == known.end())
         return fmt::format("{} has no option {}{}", path, name, DidYouMean(name, known));
     }
