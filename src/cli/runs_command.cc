@@ -163,19 +163,19 @@ Result<Exit> ShowRun(const Context& context, const std::string& reference) {
 }
 
 Result<Exit> Why(const Context& context, const std::string& run, const std::string& task) {
-  HEADWORKS_ASSIGN(const bool live, EngineIsLive(context));
+  HEADWORKS_ASSIGN(const std::string engine, FindEngine(context));
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   const Instant now = context.clock.Now();
   HEADWORKS_ASSIGN(const RunView view, RunReader(context).Read(*runner, run, now));
   HEADWORKS_ASSIGN(const TaskNo no, FindTask(*view.workflow, task));
-  const auto lines = ExplainTask(view, no, live, now);
+  const auto lines = ExplainTask(view, no, !engine.empty(), now);
   if (context.wants_table()) {
     Print(fmt::format("{}\n", fmt::join(lines, "\n")));
     return Exit::kOk;
   }
   json::object object = TaskJson(view, no);
   object["run"] = view.header.run_no.value;
-  object["engine_live"] = live;
+  object["engine_live"] = !engine.empty();
   json::array& why = object["why"].emplace_array();
   for (const std::string& line : lines) why.emplace_back(line);
   PrintValue(context.settings().output, object);
