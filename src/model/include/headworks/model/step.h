@@ -97,7 +97,8 @@ struct AttemptRecord {
 struct RunEventRecord {
   Instant at{};
   /// "created", "cancel", "pause", "resume", "rerun", "mark", "zombie", "stuck", "unstuck".  Start
-  /// and end are in the run's row; "finished" stands here once a rerun or mark took the end away.
+  /// and end are in the run's row; "started" and "finished" stand here once a rerun or mark took
+  /// that one away.
   std::string kind;
   std::string actor;
   std::string detail;
