@@ -18,7 +18,7 @@ class RunTreeTest : public testing::Test {
     for (const auto& [id, upstreams] : needs) {
       model::Task task;
       task.id = id;
-      task.action = model::ShellAction{"true"};
+      task.action = model::ShellAction{"true", {}};
       task.needs = upstreams;
       definition.tasks.push_back(task);
     }
