@@ -79,6 +79,7 @@ function(headworks_install target component)
     set(component runtime)
   endif()
   set_property(GLOBAL APPEND PROPERTY HEADWORKS_COMPONENTS ${component})
+  set_property(GLOBAL APPEND PROPERTY HEADWORKS_INSTALLED ${target})
   install(TARGETS ${target} EXPORT headworks-${component}
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component}
     FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT ${component})

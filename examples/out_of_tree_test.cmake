@@ -1,6 +1,7 @@
-# Installs the component `author` of a build tree, then configures, builds and runs the project in
-# out_of_tree with one compiler, as its author would.
-#   cmake -DTREE=... -DSCRATCH=... -DCOMPILER=... -DSTANDARD=20 -P out_of_tree_test.cmake
+# Installs components of a build tree, then configures, builds and runs a project that stands outside
+# the tree with one compiler, as its author would: out_of_tree with the component `author`, embedded
+# with `runtime`, too.
+#   cmake -DTREE=... -DSCRATCH=... -DCOMPILER=... -DSTANDARD=20 -DPROJECT=embedded -P out_of_tree_test.cmake
 cmake_minimum_required(VERSION 3.25)
 
 function(run)
@@ -12,29 +13,47 @@ function(run)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
-file(REMOVE_RECURSE ${SCRATCH})
-run(${CMAKE_COMMAND} --install ${TREE} --prefix ${SCRATCH}/prefix --component author)
-file(STRINGS ${TREE}/install_manifest_author.txt installed REGEX "\\.h$")
-foreach(header IN LISTS installed)
-  if(NOT header MATCHES "/include/headworks/(author|base|model)/")
-    message(FATAL_ERROR "component author installs ${header}")
+# Nothing but `author` comes with its component: no engine, no store.
+function(check_author_headers)
+  file(STRINGS ${TREE}/install_manifest_author.txt installed REGEX "\\.h$")
+  foreach(header IN LISTS installed)
+    if(NOT header MATCHES "/include/headworks/(author|base|model)/")
+      message(FATAL_ERROR "component author installs ${header}")
+    endif()
+  endforeach()
+  if(NOT installed)
+    message(FATAL_ERROR "component author installs no header")
   endif()
-endforeach()
-if(NOT installed)
-  message(FATAL_ERROR "component author installs no header")
-endif()
-run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/out_of_tree -B ${SCRATCH}/build
-  -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix -DCMAKE_CXX_COMPILER=${COMPILER}
-  -DCMAKE_CXX_STANDARD=${STANDARD})
-run(${CMAKE_COMMAND} --build ${SCRATCH}/build)
-run(${SCRATCH}/build/show_tasks)
-set(expected [[
+endfunction()
+
+function(check_tasks)
+  run(${SCRATCH}/build/show_tasks)
+  set(expected [[
 task public::embedded::*::count
 task public::embedded::words::rank
 workflow public::embedded::words, 3 tasks
 log: 4 different words
 output: {"words":{"be":2,"not":1,"or":1,"to":2}}
 ]])
-if(NOT output STREQUAL expected)
-  message(FATAL_ERROR "show_tasks said:\n${output}\nand not:\n${expected}")
+  if(NOT output STREQUAL expected)
+    message(FATAL_ERROR "show_tasks said:\n${output}\nand not:\n${expected}")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE ${SCRATCH})
+run(${CMAKE_COMMAND} --install ${TREE} --prefix ${SCRATCH}/prefix --component author)
+check_author_headers()
+if(PROJECT STREQUAL "embedded")
+  run(${CMAKE_COMMAND} --install ${TREE} --prefix ${SCRATCH}/prefix --component runtime --strip)
+endif()
+run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/${PROJECT} -B ${SCRATCH}/build
+  -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix -DCMAKE_CXX_COMPILER=${COMPILER}
+  -DCMAKE_CXX_STANDARD=${STANDARD})
+run(${CMAKE_COMMAND} --build ${SCRATCH}/build)
+if(PROJECT STREQUAL "embedded")
+  set(PROGRAM ${SCRATCH}/build/orders)
+  set(SCRATCH ${SCRATCH}/state)
+  include(${CMAKE_CURRENT_LIST_DIR}/embedded/orders_test.cmake)
+else()
+  check_tasks()
 endif()

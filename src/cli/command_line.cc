@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
+#include <sstream>
 
 #include "headworks/base/text.h"
 #include "output.h"
+#include "templates.h"
 
 namespace headworks::cli {
 namespace {
@@ -39,8 +42,20 @@ class CommandTree {
   static CommandNode Describe(const CLI::App& app) {
     CommandNode node{.name = app.get_name(), .description = app.get_description()};
     for (const CLI::Option* option : app.get_options()) {
-      for (const std::string& name : option->get_lnames()) node.options.push_back("--" + name);
-      for (const std::string& name : option->get_snames()) node.options.push_back("-" + name);
+      OptionNode known{.name = {},
+                       .description = option->get_description(),
+                       .takes_value = option->get_type_size() > 0,
+                       .values = Choices(option->get_type_name())};
+      if (option->get_positional())
+        node.values.insert(node.values.end(), known.values.begin(), known.values.end());
+      const auto add = [&](const char* dashes, const std::vector<std::string>& names) {
+        for (const std::string& name : names) {
+          known.name = dashes + name;
+          node.options.push_back(known);
+        }
+      };
+      add("--", option->get_lnames());
+      add("-", option->get_snames());
     }
     for (const CLI::App* child : app.get_subcommands(nullptr))
       node.commands.push_back(Describe(*child));
@@ -48,6 +63,21 @@ class CommandTree {
   }
 
  private:
+  /// The words of a type that is a choice: "table|json|yaml", or "TEXT:{success,failed}" as the
+  /// library describes its own check.
+  static std::vector<std::string> Choices(std::string type) {
+    if (const auto brace = type.find(":{"); brace != std::string::npos && type.ends_with('}'))
+      type = type.substr(brace + 2, type.size() - brace - 3);
+    std::ranges::replace(type, ',', '|');
+    std::vector<std::string> words;
+    if (type.find('|') == std::string::npos ||
+        type.find_first_not_of("abcdefghijklmnopqrstuvwxyz|") != std::string::npos)
+      return words;
+    std::istringstream stream(type);
+    for (std::string word; std::getline(stream, word, '|');) words.push_back(word);
+    return words;
+  }
+
   using Action = std::function<Result<Exit>(const Context&)>;
 
   CLI::App& Group(const char* name, const char* description) {
@@ -209,9 +239,10 @@ class CommandTree {
   }
 
   void AddWorkflow() {
-    CLI::App& workflow = Group("workflow", "Registered workflows");
-    const auto add_files = [this](CLI::App& leaf) {
-      leaf.add_option("files", files_, "Files, or folders of them")->required();
+    CLI::App& workflow = Group("workflow", "Workflow files, and registered workflows");
+    const auto add_files = [this](CLI::App& leaf,
+                                  const char* description = "Files, or folders of them") {
+      leaf.add_option("files", files_, description)->required()->type_name("FILE");
     };
     add_files(Leaf(workflow, "register", "Make workflow files known by name",
                    [this](const Context& context) { return RegisterWorkflows(context, files_); }));
@@ -219,8 +250,7 @@ class CommandTree {
     const auto add_name = [this](CLI::App& leaf) {
       leaf.add_option("name", name_, "WORKFLOW or PACKAGE::WORKFLOW")->required();
     };
-    add_name(Leaf(workflow, "show", "One with its tasks",
-                  [this](const Context& context) { return ShowWorkflow(context, name_); }));
+    AddShowWorkflow(workflow);
     add_name(Leaf(workflow, "delete", "Forget the name; runs keep their version",
                   [this](const Context& context) { return RemoveWorkflow(context, name_); }));
     add_name(Leaf(workflow, "enable", "Let new runs start",
@@ -229,7 +259,44 @@ class CommandTree {
       return EnableWorkflow(context, name_, false);
     }));
     add_files(Leaf(workflow, "validate", "Check files; all faults at once",
-                   [this](const Context& context) { return ValidateWorkflows(context, files_); }));
+                   [this](const Context& context) { return ValidateWorkflows(context, files_); }),
+              "Files, folders of them, or - for standard input");
+    AddFormat(workflow);
+    CLI::App& create =
+        Leaf(workflow, "new", "A file to start from, with comments",
+             [this](const Context& context) { return NewWorkflow(context, template_, file_); });
+    create.add_option("file", file_, "The new file")->required()->type_name("FILE");
+    create.add_option("--template", template_, "What to start from")
+        ->capture_default_str()
+        ->type_name(TemplateNames());
+  }
+
+  static std::string TemplateNames() {
+    std::string names;
+    for (const Template& known : Templates())
+      names += (names.empty() ? "" : "|") + std::string(known.name);
+    return names;
+  }
+
+  void AddShowWorkflow(CLI::App& workflow) {
+    CLI::App& show = Leaf(workflow, "show", "What a workflow comes to, defaults filled in",
+                          [this](const Context& context) { return ShowWorkflow(context, show_); });
+    show.add_option("workflow", show_.workflow, "A file, - or the name of a registered workflow")
+        ->required()
+        ->type_name("FILE|NAME");
+    show.add_option("--graph", show_.graph, "Draw the tasks instead")
+        ->check(CLI::IsMember({"text", "mermaid", "dot", "svg"}));
+  }
+
+  void AddFormat(CLI::App& workflow) {
+    CLI::App& format =
+        Leaf(workflow, "fmt", "Indentation, blank lines and order of keys as usual",
+             [this](const Context& context) { return FormatWorkflows(context, format_); });
+    format.add_option("files", format_.files, "Files, folders of them, or - for standard input")
+        ->required()
+        ->type_name("FILE");
+    auto* check = format.add_flag("--check", format_.check, "Only say which would change (exit 1)");
+    format.add_flag("--write", format_.write, "Replace the files")->excludes(check);
   }
 
   void AddUp() {
@@ -297,7 +364,10 @@ class CommandTree {
   bool rerun_failed_ = false;
   bool rerun_all_ = false;
   bool rerun_detach_ = false;
-  std::string mark_, older_than_, name_, folder_, target_, shell_, code_;
+  std::string mark_, older_than_, name_, folder_, target_, shell_, code_, file_;
+  std::string template_ = "minimal";
+  ShowWorkflowArgs show_;
+  FormatArgs format_;
   bool prune_dry_run_ = false;
   bool migrate_dry_run_ = false;
   std::vector<std::string> files_;
@@ -313,8 +383,9 @@ std::string Diagnose(const CLI::App& root, int argc, const char* const* argv,
     const std::string word = argv[i];
     if (word.starts_with("--") && word.size() > 2) {
       const std::string name = word.substr(0, word.find('='));
-      std::vector<std::string_view> known(tree.options.begin(), tree.options.end());
-      known.insert(known.end(), node->options.begin(), node->options.end());
+      std::vector<std::string_view> known;
+      for (const CommandNode* place : {&tree, node})
+        for (const OptionNode& option : place->options) known.push_back(option.name);
       if (std::ranges::find(known, name) == known.end())
         return fmt::format("{} has no option {}{}", path, name, DidYouMean(name, known));
     }

@@ -63,7 +63,18 @@ Result<Exit> PruneRuns(const Context& context, const PruneArgs& args);
 Result<Exit> RegisterWorkflows(const Context& context, const std::vector<std::string>& files);
 Result<Exit> ValidateWorkflows(const Context& context, const std::vector<std::string>& files);
 Result<Exit> ListWorkflows(const Context& context);
-Result<Exit> ShowWorkflow(const Context& context, const std::string& name);
+struct ShowWorkflowArgs {
+  std::string workflow;  // a file, "-", or a registered name
+  std::string graph;     // text, mermaid, dot, svg; empty = none
+};
+Result<Exit> ShowWorkflow(const Context& context, const ShowWorkflowArgs& args);
+struct FormatArgs {
+  std::vector<std::string> files;
+  bool check = false;
+  bool write = false;
+};
+Result<Exit> FormatWorkflows(const Context& context, const FormatArgs& args);
+Result<Exit> NewWorkflow(const Context& context, const std::string& name, const std::string& file);
 Result<Exit> RemoveWorkflow(const Context& context, const std::string& name);
 Result<Exit> EnableWorkflow(const Context& context, const std::string& name, bool enabled);
 

@@ -44,11 +44,12 @@ Finding FindStore(const Context& context) {
                                 : fmt::format("last run {}", runs->front().header.run_no.value))};
 }
 
-Finding FindEngine(const Context& context) {
-  const auto live = EngineIsLive(context);
-  if (!live) return {"engine", false, live.error().message};
+Finding CheckEngine(const Context& context) {
+  const auto engine = FindEngine(context);
+  if (!engine) return {"engine", false, engine.error().message};
   return {"engine", true,
-          *live ? "another process is the engine of this store" : "none is running; one can start"};
+          engine->empty() ? "none is running; one can start"
+                          : fmt::format("{} is the engine of this store", *engine)};
 }
 
 Finding FindSpace(const fs::path& folder) {
@@ -98,18 +99,9 @@ Finding FindClock(const Context& context) {
                                      FormatInstant(now))};
 }
 
-Finding FindSupervisor(const Context& context) {
-  std::string path = context.settings().runner.supervisor_path;
-  std::error_code ignored;
-  if (path.empty())
-    path = (fs::read_symlink("/proc/self/exe", ignored).parent_path() / "headworks-supervisor")
-               .string();
-  const bool good = access(path.c_str(), X_OK) == 0;
-  return {"supervisor", good,
-          good ? path
-               : fmt::format("{}: {}; install headworks-supervisor beside headworks or name it "
-                             "with --supervisor-path",
-                             path, std::strerror(errno))};
+Finding CheckSupervisor(const Context& context) {
+  const auto path = FindSupervisor(context.options());
+  return {"supervisor", path.has_value(), path ? *path : path.error().message};
 }
 
 /// Only told: commands are supervised without a cgroup, too.
@@ -135,10 +127,10 @@ Result<Exit> Doctor(const Context& context) {
     findings.push_back(FindSpace(folder));
     findings.push_back(MeasureSync(context, folder));
     findings.push_back(FindStore(context));
-    findings.push_back(FindEngine(context));
+    findings.push_back(CheckEngine(context));
   }
   findings.push_back(FindClock(context));
-  findings.push_back(FindSupervisor(context));
+  findings.push_back(CheckSupervisor(context));
   findings.push_back(FindCgroup());
 
   const bool good = std::ranges::all_of(findings, &Finding::good);

@@ -5,6 +5,7 @@
 
 #include "follow.h"
 #include "output.h"
+#include "run_tree.h"
 
 namespace headworks::cli {
 namespace {
@@ -37,7 +38,15 @@ std::string_view Symbol(TaskState state, bool utf8) {
   return "?";
 }
 
-/// Draws the run as a list, indented by level, over what it drew before.
+/// Columns of a line: the state's word, and the time.
+constexpr std::size_t kStateWidth = 15;
+constexpr std::size_t kTimeWidth = 10;
+/// Narrower screens do without the words for states.
+constexpr std::size_t kWide = 60;
+/// More upstreams than this are counted, not named.
+constexpr std::size_t kMostNamed = 3;
+
+/// Draws the run as a tree, over what it drew before.
 class LivePresenter final : public Presenter {
  public:
   LivePresenter(std::FILE* stream, const Terminal& terminal)
@@ -48,11 +57,10 @@ class LivePresenter final : public Presenter {
       last_line_[entry.attempt.task.value] = log_store::DisplayText(entry.line.bytes);
     const TerminalSize size = SizeOf(stream_);
     std::vector<std::string> screen{Heading(view, now)};
-    if (!view.tasks.empty() && view.tasks.size() + 3 <= size.rows)
-      AddTasks(view, now, size, screen);
-    else
-      AddCounts(view, now, size, screen);
+    if (!AddTree(view, now, size, screen)) AddCounts(view, now, size, screen);
     Draw(screen);
+    // The last drawing stays.
+    if (model::IsTerminal(view.header.state)) drawn_ = 0;
   }
 
   void Say(std::string_view text) override {
@@ -69,23 +77,85 @@ class LivePresenter final : public Presenter {
                        view.settled(), view.workflow->size(), FormatDuration(view.Elapsed(now)));
   }
 
-  /// One task on one line: symbol, id, state, time, then its last log line as far as it fits.
-  std::string TaskLine(const RunView& view, TaskNo no, std::size_t indent, std::size_t id_width,
-                       Instant now, std::size_t columns) const {
-    const model::TaskRun& task = view.tasks[no.value];
-    const std::string id = FitToWidth(view.id(no), id_width - indent);
-    const std::string state = std::string(model::TaskStateName(task.state));
-    const std::string time = TimeOf(view, no, now);
-    std::string line =
-        fmt::format("{}{} {}{}  {}{}  {:<8}", std::string(indent, ' '),
-                    terminal_.Paint(task.state, Symbol(task.state, terminal_.utf8)), id,
-                    std::string(id_width - indent - DisplayWidth(id), ' '),
-                    terminal_.Paint(task.state, state), std::string(15 - state.size(), ' '), time);
-    const std::size_t used = id_width + 2 + 2 + 15 + 2 + 8;
-    const auto last = last_line_.find(no.value);
-    if (last != last_line_.end() && columns > used + 3)
-      line += "  " + terminal_.Dim(FitToWidth(last->second, columns - used - 3));
+  /// What stands in a line before the state, and what is right of the time.
+  struct Line {
+    std::string branch;
+    std::string name;
+    TaskState state;
+    std::string time;
+    std::string text;
+  };
+
+  Line LineOf(const RunView& view, const TreeRow& row, Instant now) const {
+    const TaskNo first = row.tasks.front();
+    const TaskState state = view.tasks[first.value].state;
+    Line line{row.branch, view.id(first), state, {}, {}};
+    if (row.tasks.size() > 1) {
+      line.name = fmt::format("{} tasks", row.tasks.size());
+      line.text = fmt::format("{} {} {}", view.id(first), terminal_.utf8 ? "…" : "..",
+                              view.id(row.tasks.back()));
+      return line;
+    }
+    if (row.also_needs.size() > kMostNamed)
+      line.name += fmt::format(" (+{} more)", row.also_needs.size());
+    else if (!row.also_needs.empty()) {
+      std::vector<std::string_view> ids;
+      ids.reserve(row.also_needs.size());
+      for (const TaskNo up : row.also_needs) ids.push_back(view.id(up));
+      line.name += fmt::format(" (+{})", fmt::join(ids, ","));
+    }
+    line.time = TimeOf(view, first, now);
+    line.text = TextOf(view, first);
     return line;
+  }
+
+  /// Why it failed, if it did, and the last that it printed.
+  std::string TextOf(const RunView& view, TaskNo no) const {
+    const model::TaskRun& task = view.tasks[no.value];
+    const model::AttemptRecord* last = view.LastAttempt(no);
+    std::string text;
+    if (last != nullptr && last->epoch == task.epoch && !model::IsLive(task.state) &&
+        last->outcome.verdict != model::Verdict::kSucceeded)
+      text = DescribeOutcome(last->outcome);
+    if (const auto printed = last_line_.find(no.value); printed != last_line_.end())
+      text += (text.empty() ? "" : ": ") + printed->second;
+    return text;
+  }
+
+  /// Names share one column, at most half of the screen; a narrow screen does without the words
+  /// for the states, which the symbols tell, too.
+  void AddLines(const std::vector<Line>& lines, std::size_t columns,
+                std::vector<std::string>& screen) const {
+    std::size_t width = 0;
+    for (const Line& line : lines)
+      width = std::max(width, DisplayWidth(line.branch) + 2 + DisplayWidth(line.name));
+    width = std::min(width, std::max<std::size_t>(columns / 2, 16));
+    for (const Line& line : lines) {
+      const std::size_t branch = DisplayWidth(line.branch) + 2;
+      const std::string name = FitToWidth(line.name, width > branch ? width - branch : 1);
+      std::string text = terminal_.Dim(line.branch) +
+                         terminal_.Paint(line.state, Symbol(line.state, terminal_.utf8)) + " " +
+                         name;
+      std::size_t used = branch + DisplayWidth(name);
+      const auto to_column = [&](std::size_t column) {
+        if (used < column) text.append(column - used, ' ');
+        used = std::max(used, column);
+      };
+      to_column(width + 2);
+      if (columns >= kWide) {
+        const std::string_view state = model::TaskStateName(line.state);
+        text += terminal_.Paint(line.state, state);
+        used += state.size();
+        to_column(width + 2 + kStateWidth + 2);
+      }
+      text += line.time;
+      used += line.time.size();
+      if (!line.text.empty() && columns > used + kTimeWidth) {
+        to_column(used - line.time.size() + kTimeWidth);
+        text += terminal_.Dim(FitToWidth(line.text, columns - used));
+      }
+      screen.push_back(std::move(text));
+    }
   }
 
   static std::string TimeOf(const RunView& view, TaskNo no, Instant now) {
@@ -99,24 +169,26 @@ class LivePresenter final : public Presenter {
     return FormatDuration(std::max(last->outcome.ended_at - last->outcome.started_at, Duration(0)));
   }
 
-  void AddTasks(const RunView& view, Instant now, const TerminalSize& size,
-                std::vector<std::string>& screen) {
-    if (levels_.empty()) levels_ = Levels(*view.workflow);
-    // Deep chains must not push the ids out of the screen.
-    const auto indent = [&](std::uint32_t no) {
-      return 2 * std::min<std::size_t>(levels_[no], 10);
-    };
-    std::size_t id_width = 0;
-    for (std::uint32_t no = 0; no < view.tasks.size(); ++no)
-      id_width = std::max(id_width, indent(no) + DisplayWidth(view.id(TaskNo(no))));
-    id_width = std::max<std::size_t>(std::min(id_width, size.columns / 2), 24);
-    for (std::uint32_t no = 0; no < view.tasks.size(); ++no)
-      screen.push_back(TaskLine(view, TaskNo(no), indent(no), id_width, now, size.columns));
+  /// As many tasks a line as it takes; false: it does not fit even so.
+  bool AddTree(const RunView& view, Instant now, const TerminalSize& size,
+               std::vector<std::string>& screen) const {
+    if (view.tasks.empty()) return false;
+    for (const Fold fold : {Fold::kNothing, Fold::kQuiet, Fold::kEverything}) {
+      const auto rows =
+          DrawTree(*view.workflow, view.tasks, fold, terminal_.utf8, size.columns / 3);
+      if (rows.size() + 3 > size.rows) continue;
+      std::vector<Line> lines;
+      lines.reserve(rows.size());
+      for (const TreeRow& row : rows) lines.push_back(LineOf(view, row, now));
+      AddLines(lines, size.columns, screen);
+      return true;
+    }
+    return false;
   }
 
   /// Tasks per state, and then what runs or failed, as far as the screen reaches.
   void AddCounts(const RunView& view, Instant now, const TerminalSize& size,
-                 std::vector<std::string>& screen) {
+                 std::vector<std::string>& screen) const {
     for (std::size_t state = 0; state < model::kTaskStateCount; ++state) {
       const auto task_state = static_cast<TaskState>(state);
       if (view.header.counts[state] != 0)
@@ -124,10 +196,14 @@ class LivePresenter final : public Presenter {
             "  {} {:<16}{:>8}", terminal_.Paint(task_state, Symbol(task_state, terminal_.utf8)),
             model::TaskStateName(task_state), view.header.counts[state]));
     }
-    for (const TaskState shown : {TaskState::kFailed, TaskState::kRunning})
-      for (std::uint32_t no = 0; no < view.tasks.size() && screen.size() + 2 < size.rows; ++no)
+    std::vector<Line> lines;
+    for (const TaskState shown : {TaskState::kFailed, TaskState::kParked, TaskState::kRunning})
+      for (std::uint32_t no = 0;
+           no < view.tasks.size() && screen.size() + lines.size() + 2 < size.rows; ++no)
         if (view.tasks[no].state == shown)
-          screen.push_back(TaskLine(view, TaskNo(no), 2, 32, now, size.columns));
+          lines.push_back(
+              LineOf(view, {.branch = "  ", .tasks = {TaskNo(no)}, .also_needs = {}}, now));
+    AddLines(lines, size.columns, screen);
   }
 
   void Erase() {
@@ -149,7 +225,6 @@ class LivePresenter final : public Presenter {
   std::FILE* stream_;
   Terminal terminal_;
   std::size_t drawn_ = 0;  // lines on the screen
-  std::vector<std::uint32_t> levels_;
   std::unordered_map<std::uint32_t, std::string> last_line_;
 };
 

@@ -14,6 +14,13 @@ namespace {
 
 namespace json = boost::json;
 
+/// Text that a literal block gives back as it is: lines of visible ASCII, the last one ended once.
+bool IsLines(std::string_view text) {
+  return text.ends_with('\n') && !text.ends_with("\n\n") && text.front() > ' ' &&
+         text.find(" \n") == std::string_view::npos &&
+         std::ranges::all_of(text, [](char c) { return c == '\n' || (c >= ' ' && c < 0x7F); });
+}
+
 void Emit(YAML::Emitter& out, const json::value& value) {
   switch (value.kind()) {
     case json::kind::object:
@@ -30,8 +37,9 @@ void Emit(YAML::Emitter& out, const json::value& value) {
       out << YAML::EndSeq;
       return;
     case json::kind::string: {
-      // Quoted, so that "yes", "007" or "null" come back as the texts they are.
-      out << YAML::DoubleQuoted << std::string(value.get_string());
+      // Quoted, so that "yes", "007" or "null" come back as the texts they are; scripts as lines.
+      out << (IsLines(value.get_string()) ? YAML::Literal : YAML::DoubleQuoted)
+          << std::string(value.get_string());
       return;
     }
     case json::kind::null:

@@ -109,8 +109,8 @@ Result<Exit> RunFile(const Context& context, const RunArgs& args) {
   if (args.resume) return Resume(context, *workflow);
 
   if (args.detach) {
-    HEADWORKS_ASSIGN(const bool live, EngineIsLive(context));
-    if (!live)
+    HEADWORKS_ASSIGN(const std::string engine, FindEngine(context));
+    if (engine.empty())
       return Error{Code::kUnavailable,
                    fmt::format("no engine is running on {} that could take the run; start one "
                                "with `{}`, or leave out --detach",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <numeric>
 
 #include "commands.h"
 #include "follow.h"
@@ -83,6 +84,25 @@ void PrintRunTables(const RunView& view, Instant now) {
   Print(text + table.Render());
 }
 
+/// All that happened to the run as such, in order.  Its last start and end are in its row.
+Result<std::vector<model::RunEventRecord>> ReadHistory(const Context& context, Runner& runner,
+                                                       const model::RunHeader& header) {
+  HEADWORKS_ASSIGN(auto events,
+                   runner.query().ListEvents(context.tenant(), header.run_no, kMostEvents));
+  if (header.started_at != Instant{}) events.push_back({header.started_at, "started", {}, {}});
+  if (header.finished_at != Instant{})
+    events.push_back(
+        {header.finished_at, "finished", {}, std::string(model::RunStateName(header.state))});
+  // What happened at the same time stays as it was written.
+  std::vector<std::size_t> order(events.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(events[i].at, i); });
+  std::vector<model::RunEventRecord> sorted;
+  sorted.reserve(order.size());
+  for (const std::size_t i : order) sorted.push_back(std::move(events[i]));
+  return sorted;
+}
+
 Result<RunNo> Execute(const Context& context, Runner& runner, const RunCommandArgs& args) {
   HEADWORKS_ASSIGN(const RunView view, RunReader(context).ReadSummary(runner, args.run));
   const RunNo run = view.header.run_no;
@@ -139,8 +159,7 @@ Result<Exit> ShowRun(const Context& context, const std::string& reference) {
   all.reserve(view.tasks.size());
   for (std::uint32_t no = 0; no < view.tasks.size(); ++no) all.emplace_back(no);
   HEADWORKS_ASSIGN(const auto ends, runner->query().ReadEnds(context.tenant(), run, all));
-  HEADWORKS_ASSIGN(const auto events,
-                   runner->query().ListEvents(context.tenant(), run, kMostEvents));
+  HEADWORKS_ASSIGN(const auto events, ReadHistory(context, *runner, view.header));
   HEADWORKS_ASSIGN(const auto input, runner->query().ReadInput(context.tenant(), run));
   json::object object = RunJson(view.header);
   object["input"] = ParsedJson(input);
@@ -163,19 +182,19 @@ Result<Exit> ShowRun(const Context& context, const std::string& reference) {
 }
 
 Result<Exit> Why(const Context& context, const std::string& run, const std::string& task) {
-  HEADWORKS_ASSIGN(const bool live, EngineIsLive(context));
+  HEADWORKS_ASSIGN(const std::string engine, FindEngine(context));
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   const Instant now = context.clock.Now();
   HEADWORKS_ASSIGN(const RunView view, RunReader(context).Read(*runner, run, now));
   HEADWORKS_ASSIGN(const TaskNo no, FindTask(*view.workflow, task));
-  const auto lines = ExplainTask(view, no, live, now);
+  const auto lines = ExplainTask(view, no, !engine.empty(), now);
   if (context.wants_table()) {
     Print(fmt::format("{}\n", fmt::join(lines, "\n")));
     return Exit::kOk;
   }
   json::object object = TaskJson(view, no);
   object["run"] = view.header.run_no.value;
-  object["engine_live"] = live;
+  object["engine_live"] = !engine.empty();
   json::array& why = object["why"].emplace_array();
   for (const std::string& line : lines) why.emplace_back(line);
   PrintValue(context.settings().output, object);

@@ -4,6 +4,8 @@
 
 #include <future>
 
+#include "headworks/runner/database_care.h"
+
 namespace headworks::cli {
 
 RunnerOptions Context::options() const {
@@ -92,12 +94,14 @@ Result<RunNo> AskEngine(const Context& context, std::unique_ptr<Runner>& runner,
   return result;
 }
 
-Result<bool> EngineIsLive(const Context& context) {
-  auto runner = Runner::Open(OptionsForCommands(context));
-  if (!runner && runner.error().code == Code::kConflict) return true;
-  if (!runner) return NameStore(context, std::move(runner).error());
-  HEADWORKS_TRY((*runner)->Shutdown());
-  return false;
+Result<std::string> FindEngine(const Context& context) {
+  const std::string& url = context.settings().runner.database_url;
+  if (!url.starts_with("sqlite:")) return std::string();  // nobody else sees it
+  auto engine = LiveEngine(url);
+  // Where there is no store yet, there is no engine.
+  if (!engine && engine.error().code == Code::kNotFound) return std::string();
+  if (!engine) return NameStore(context, std::move(engine).error());
+  return engine;
 }
 
 }  // namespace headworks::cli

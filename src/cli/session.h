@@ -47,8 +47,9 @@ Result<RunNo> AskEngine(const Context& context, std::unique_ptr<Runner>& runner,
                         const std::function<Result<RunNo>(Runner&)>& ask);
 /// As the engine for commands: nothing is started.
 RunnerOptions OptionsForCommands(const Context& context);
-/// Whether another process is the engine now.  Finds out by trying to become it.
-Result<bool> EngineIsLive(const Context& context);
+/// The process that is the engine now, e.g. "process 4711 on host"; empty = none.  Changes nothing,
+/// not even when there is no store yet.
+Result<std::string> FindEngine(const Context& context);
 
 /// `kind` for `run`, asked by whoever runs this command.
 control::Command MakeCommand(const Context& context, control::CommandKind kind, RunNo run);

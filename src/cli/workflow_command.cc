@@ -1,64 +1,18 @@
 #include <fmt/format.h>
 
 #include <boost/json.hpp>
-#include <filesystem>
 
 #include "commands.h"
 #include "output.h"
 #include "records.h"
 #include "workflow_file.h"
+#include "workflow_record.h"
 
 namespace headworks::cli {
-namespace {
-
 namespace json = boost::json;
 
-json::object WorkflowJson(const store::WorkflowRecord& record) {
-  return {{"workflow", record.name.workflow}, {"package", record.name.package},
-          {"version", record.version},        {"source", record.source},
-          {"enabled", record.enabled},        {"registered_at", JsonTime(record.registered_at)}};
-}
-
-/// "workflow" or "package::workflow".
-Result<store::WorkflowRecord> FindWorkflow(const Context& context, Runner& runner,
-                                           const std::string& text) {
-  model::Namespace name;
-  name.tenant = context.tenant().value;
-  name.workflow = text;
-  if (const auto colons = text.find("::"); colons != std::string::npos) {
-    name.package = text.substr(0, colons);
-    name.workflow = text.substr(colons + 2);
-  }
-  auto record = runner.workflows().Get(name);
-  if (!record && record.error().code == Code::kNotFound)
-    return Error{Code::kNotFound,
-                 fmt::format("no workflow {} in {}; `headworks workflow list` shows what there is",
-                             text, StoreName(context.settings().runner))};
-  return record;
-}
-
-/// Folders stand for the workflow files in them.
-Result<std::vector<std::string>> Expand(const std::vector<std::string>& arguments) {
-  std::vector<std::string> files;
-  for (const std::string& argument : arguments) {
-    std::error_code missing;  // told by whoever reads the file
-    if (!std::filesystem::is_directory(argument, missing)) {
-      files.push_back(argument);
-      continue;
-    }
-    HEADWORKS_ASSIGN(const auto listed, ListWorkflowFiles(argument));
-    if (listed.empty())
-      return Error{Code::kNotFound,
-                   fmt::format("no workflow files (.yaml, .yml, .json) in {}", argument)};
-    files.insert(files.end(), listed.begin(), listed.end());
-  }
-  return files;
-}
-
-}  // namespace
-
 Result<Exit> RegisterWorkflows(const Context& context, const std::vector<std::string>& arguments) {
-  HEADWORKS_ASSIGN(const auto files, Expand(arguments));
+  HEADWORKS_ASSIGN(const auto files, ExpandFolders(arguments));
   // All are read before the first is registered: all or nothing.
   std::vector<std::shared_ptr<const model::Workflow>> workflows;
   for (const std::string& file : files) {
@@ -80,34 +34,6 @@ Result<Exit> RegisterWorkflows(const Context& context, const std::vector<std::st
   return Exit::kOk;
 }
 
-Result<Exit> ValidateWorkflows(const Context& context, const std::vector<std::string>& arguments) {
-  HEADWORKS_ASSIGN(const auto files, Expand(arguments));
-  Exit exit = Exit::kOk;
-  json::array list;
-  for (const std::string& file : files) {
-    const auto workflow = LoadWorkflow(file, context.settings().runner.tenant);
-    if (!workflow) exit = Exit::kUsage;
-    if (context.wants_table()) {
-      if (workflow)
-        Print(fmt::format("{}: ok, {} tasks\n", file, (*workflow)->size()));
-      else
-        Fail(workflow.error());
-      continue;
-    }
-    json::object entry{{"file", file}, {"valid", workflow.has_value()}};
-    if (workflow) {
-      entry["workflow"] = (*workflow)->name().workflow;
-      entry["version"] = (*workflow)->version();
-      entry["tasks"] = (*workflow)->size();
-    } else {
-      entry["error"] = workflow.error().message;
-    }
-    list.emplace_back(std::move(entry));
-  }
-  if (!context.wants_table()) PrintValue(context.settings().output, list);
-  return exit;
-}
-
 Result<Exit> ListWorkflows(const Context& context) {
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   HEADWORKS_ASSIGN(const auto records, runner->workflows().List(context.tenant()));
@@ -125,34 +51,6 @@ Result<Exit> ListWorkflows(const Context& context) {
     Note(fmt::format("no workflows in {}", StoreName(context.settings().runner)));
   else
     Print(table.Render());
-  return Exit::kOk;
-}
-
-Result<Exit> ShowWorkflow(const Context& context, const std::string& name) {
-  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
-  HEADWORKS_ASSIGN(const auto record, FindWorkflow(context, *runner, name));
-  HEADWORKS_ASSIGN(const std::string text,
-                   runner->workflows().GetVersion(context.tenant(), record.version));
-  HEADWORKS_ASSIGN(const auto workflow, model::Workflow::FromCanonicalJson(text));
-  if (!context.wants_table()) {
-    json::object object = WorkflowJson(record);
-    object["definition"] = ParsedJson(text);
-    PrintValue(context.settings().output, object);
-    return Exit::kOk;
-  }
-  const auto levels = Levels(*workflow);
-  Table table({"LEVEL", "TASK", "NEEDS", "RULE", "DOES"});
-  for (std::uint32_t no = 0; no < workflow->size(); ++no) {
-    const model::Task& task = workflow->task(TaskNo(no));
-    table.AddRow({fmt::format("{}", levels[no]), task.id,
-                  FitToWidth(fmt::format("{}", fmt::join(task.needs, ", ")), 40),
-                  std::string(model::TriggerRuleName(task.trigger_rule)),
-                  FitToWidth(DescribeAction(task), 60)});
-  }
-  Print(fmt::format("workflow {}  version {}\nsource {}  {}\n{}\n{}", record.name.ToString(),
-                    record.version, record.source.empty() ? "-" : record.source,
-                    record.enabled ? "enabled" : "disabled", workflow->definition().description,
-                    table.Render()));
   return Exit::kOk;
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 
 #include "headworks/base/json.h"
 #include "headworks/spec/workflow_file.h"
@@ -69,6 +70,30 @@ Result<std::vector<std::string>> ListWorkflowFiles(const std::string& folder) {
                  fmt::format("cannot read the folder {}: {}", folder, error.message())};
   std::ranges::sort(files);
   return files;
+}
+
+Result<std::vector<std::string>> ExpandFolders(const std::vector<std::string>& arguments) {
+  std::vector<std::string> files;
+  for (const std::string& argument : arguments) {
+    std::error_code missing;  // told by whoever reads the file
+    if (!fs::is_directory(argument, missing)) {
+      files.push_back(argument);
+      continue;
+    }
+    HEADWORKS_ASSIGN(const auto listed, ListWorkflowFiles(argument));
+    if (listed.empty())
+      return Error{Code::kNotFound,
+                   fmt::format("no workflow files (.yaml, .yml, .json) in {}", argument)};
+    files.insert(files.end(), listed.begin(), listed.end());
+  }
+  return files;
+}
+
+std::string ReadStandardInput() {
+  std::string text(spec::kMaxFileBytes + 1, '\0');
+  std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(std::cin.gcount()));
+  return text;
 }
 
 std::string DescribeAction(const model::Task& task) {

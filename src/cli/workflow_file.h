@@ -20,6 +20,10 @@ std::string SourceOf(const std::string& path);
 Result<std::string> ReadInput(const std::string& argument);
 /// Workflow files in `folder` (.yaml, .yml, .json), sorted by name; not below it.
 Result<std::vector<std::string>> ListWorkflowFiles(const std::string& folder);
+/// `arguments` with folders replaced by the workflow files in them; one without any is kNotFound.
+Result<std::vector<std::string>> ExpandFolders(const std::vector<std::string>& arguments);
+/// All of a stream, up to one byte more than a workflow file may have.
+std::string ReadStandardInput();
 bool IsWorkflowFileName(std::string_view name);
 /// What a task does, on one line.
 std::string DescribeAction(const model::Task& task);

@@ -8,9 +8,7 @@
 #include "impl.h"
 
 namespace headworks::executor_process {
-namespace {
 
-/// Where a build and an installation put the supervisor, seen from the program that needs it.
 Result<std::string> FindSupervisor(const std::string& given) {
   std::error_code error;
   if (!given.empty()) {
@@ -29,8 +27,6 @@ Result<std::string> FindSupervisor(const std::string& given) {
                            "there; install it, or set supervisor_path",
                            folder.string())};
 }
-
-}  // namespace
 
 ProcessExecutor::ProcessExecutor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ProcessExecutor::~ProcessExecutor() = default;

@@ -166,6 +166,8 @@ Status Stepper::CheckRerun(const RerunTasks& event) const {
   return {};
 }
 
+void Stepper::KeepStart() { changes_.events.push_back({header_.started_at, "started", {}, {}}); }
+
 void Stepper::KeepEnd() {
   if (IsTerminal(header_.state))
     changes_.events.push_back(
@@ -174,6 +176,7 @@ void Stepper::KeepEnd() {
 
 Status Stepper::On(const RerunTasks& event) {
   HEADWORKS_TRY(CheckRerun(event));
+  KeepStart();
   KeepEnd();
   ++header_.generation;
   header_.state = RunState::kRunning;

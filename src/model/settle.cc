@@ -196,6 +196,7 @@ void Stepper::Advance() {
       revived_ = false;
       header_.finally_started_at = {};
       header_.finally_stopped = false;
+      KeepStart();
       header_.started_at = now_;
       StartReset({ResetCursor::Kind::kFinally, {}});
       continue;

@@ -113,6 +113,7 @@ class Stepper {
   bool Decides(TaskNo no, TaskState state) const;
   void Touch(TaskNo no);
   /// What the run's row is about to forget.
+  void KeepStart();
   void KeepEnd();
   void AddEvent(std::string_view kind, const std::string& actor, std::string detail = {});
   void Tell(TaskNo no);

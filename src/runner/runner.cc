@@ -289,6 +289,10 @@ Status Runner::Parts::StartEngine() {
 
 Runner::Runner(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
+Result<std::string> FindSupervisor(const RunnerOptions& options) {
+  return executor_process::FindSupervisor(options.supervisor_path);
+}
+
 Result<std::unique_ptr<Runner>> Runner::Open(RunnerOptions options) {
   auto parts = std::make_unique<Parts>();
   parts->options = std::move(options);

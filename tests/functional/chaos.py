@@ -51,6 +51,15 @@ def layers(rng, depth, width):
     return needs
 
 
+def recorded(folder):
+    """The DAGs in `folder`: JSON files of {"tasks": [{"id": ..., "needs": [...]}]}."""
+    shapes = {}
+    for path in sorted(pathlib.Path(folder).glob("*.json")):
+        tasks = json.loads(path.read_text())["tasks"]
+        shapes[f"dag-{path.stem}"] = {task["id"]: task["needs"] for task in tasks}
+    return shapes
+
+
 def processes():
     """pid → (parent, command name) of all that live."""
     found = {}

@@ -1,8 +1,10 @@
 """kill -9 of engine and supervisor at random moments: no task is lost, none is done twice.
 
-kill_test.py PROGRAM [--kills N | --seconds S] [--seed N]: N kills, or as many as fit.
+kill_test.py PROGRAM [--kills N | --seconds S] [--seed N]: N kills, or as many as fit.  The runs have
+shapes made up here; with HEADWORKS_DAGS they have those recorded in that folder.
 """
 import argparse
+import os
 import random
 import signal
 import sys
@@ -22,8 +24,13 @@ class KillTest(chaos.ChaosCase):
         super().setUp()
         self.rng = random.Random(OPTIONS.seed)
         self.started, self.kills = {}, 0  # start key → file
-        shapes = {"chain": chaos.chain(12), "diamond": chaos.diamond(), "fan": chaos.fan(16),
-                  "layers": chaos.layers(self.rng, 5, 6)}
+        folder = os.environ.get("HEADWORKS_DAGS")
+        shapes = chaos.recorded(folder) if folder else {
+            "chain": chaos.chain(12), "diamond": chaos.diamond(), "fan": chaos.fan(16),
+            "layers": chaos.layers(self.rng, 5, 6)}
+        self.assertTrue(shapes, f"no DAGs in {folder}")
+        # Recorded runs may have thousands of tasks: 50 in a second are enough.
+        self.patience = harness.PATIENCE + BUSY * max(map(len, shapes.values())) / 50
         self.files = [self.write(f"{name}.yaml", chaos.workflow(name, needs, self.rng)).name
                       for name, needs in shapes.items()]
 
@@ -86,7 +93,7 @@ class KillTest(chaos.ChaosCase):
         engine = self.engine_up()
         for key, file in self.started.items():
             self.hw("run", file, "--start-key", key, "--detach")
-        self.until(lambda: self.unfinished() == 0, "all runs end")
+        self.until(lambda: self.unfinished() == 0, "all runs end", self.patience)
         engine.send_signal(signal.SIGTERM)
         self.ends_with(engine)
 

@@ -172,10 +172,10 @@ class RunTest(Case):
 
 
 class TerminalTest(Case):
-    def run_on_terminal(self, *args, rows=24):
-        """The output of a command on a terminal of that height."""
+    def run_on_terminal(self, *args, rows=24, columns=100):
+        """The output of a command on a terminal of that size."""
         parent, child = pty.openpty()
-        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 100, 0, 0))
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         process = subprocess.Popen([self.program, *args], cwd=self.dir, env=self.env, stdin=child,
                                    stdout=child, stderr=child, start_new_session=True)
         os.close(child)
@@ -206,10 +206,63 @@ class TerminalTest(Case):
         self.assertNotRegex(out, r"\x1b\[\d*m")
         self.assertRegex(out, r"\x1b\[\d+A")
 
-    def test_run_that_is_higher_than_the_screen_is_counted(self):
+    def last_screen(self, *args, **size):
+        """The lines that are left on the terminal, without colours."""
+        out = self.run_on_terminal(*args, **size)
+        frame = out[out.rindex("\x1b[?7l"):]
+        return re.sub(r"\x1b\[[?\d]*[A-Za-z]", "", frame).replace("\r", "").splitlines()
+
+    TREE = """
+version: 1
+name: tree
+tasks:
+  root: {run: echo rooted}
+  left: {run: echo on the left, needs: [root]}
+  right: {run: "echo on the right; exit 3", needs: [root], allow_failure: true}
+  join: {run: echo joined, needs: [left, right]}
+  alone: {run: 'true'}
+"""
+
+    def test_run_is_a_tree_with_states_times_and_last_lines(self):
+        self.write("tree.yaml", self.TREE)
+        lines = self.last_screen("run", "tree.yaml")
+        time = r"[\d.]+(us|ms|s)"
+        for line, expected in zip(lines, [
+                rf"tree  run 1  succeeded  5/5 tasks  {time}$",
+                rf"├─ ✓ root +succeeded +{time} +rooted",
+                rf"│  ├─ ✓ left +succeeded +{time} +on the left",
+                rf"│  │  └─ ✓ join \(\+right\) +succeeded +{time} +joined",
+                rf"│  └─ ✗ right +failed +{time} +exit code 3: on the right",
+                rf"└─ ✓ alone +succeeded +{time}$",
+                rf"run 1 of tree succeeded in {time}$"], strict=True):
+            self.assertRegex(line, "^" + expected)
+
+    def test_lines_keep_to_the_width_of_the_terminal(self):
+        self.write("tree.yaml", self.TREE.replace("on the left", "on the left " * 20))
+        for columns in (40, 80, 132):
+            lines = self.last_screen("run", "tree.yaml", columns=columns)
+            self.assertEqual([line for line in lines if len(line) > columns], [])
+            self.assertRegex("\n".join(lines), "left .*…")
+            self.assertEqual("succeeded" in lines[1], columns > 40, lines)
+
+    def test_terminal_without_utf8_gets_ascii(self):
+        self.env["LANG"] = "C"
+        self.write("tree.yaml", self.TREE)
+        self.assertTrue("\n".join(self.last_screen("run", "tree.yaml")).isascii())
+
+    def test_run_that_is_higher_than_the_screen_is_folded(self):
         tasks = "".join(f"  t{n}: {{exec: [/bin/true]}}\n" for n in range(30))
         self.write("wide.yaml", "version: 1\nname: wide\ntasks:\n" + tasks)
         out = self.run_on_terminal("run", "wide.yaml", rows=20)
+        self.assertRegex(out, r"30 tasks .*succeeded.*t0 … t29")
+        for up in map(int, re.findall(r"\x1b\[(\d+)A", out)):
+            self.assertLess(up, 20, "never above the screen")
+
+    def test_run_that_no_folding_makes_fit_is_counted(self):
+        tasks = "".join(f"  t{n}: {{exec: [/bin/true], needs: [{f't{n - 1}' if n else ''}]}}\n"
+                        for n in range(30))
+        self.write("deep.yaml", "version: 1\nname: deep\ntasks:\n" + tasks)
+        out = self.run_on_terminal("run", "deep.yaml", rows=20)
         self.assertRegex(out, r"succeeded +30")
         for up in map(int, re.findall(r"\x1b\[(\d+)A", out)):
             self.assertLess(up, 20, "never above the screen")

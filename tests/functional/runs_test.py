@@ -52,7 +52,10 @@ class LookTest(Case):
         self.assertEqual(run["tasks"][0]["output"], {"k": [1, 2]})
         self.assertEqual(run["attempts"][0]["verdict"], "succeeded")
         self.assertEqual(run["attempts"][0]["try"], 1)
-        self.assertEqual([event["kind"] for event in run["events"]], ["created"])
+        self.assertEqual([(event["kind"], event["at"]) for event in run["events"]],
+                         [("created", run["created_at"]), ("started", run["started_at"]),
+                          ("finished", run["finished_at"])])
+        self.assertEqual(run["events"][-1]["detail"], "succeeded")
         self.assertTrue(run["created_at"] <= run["started_at"] <= run["finished_at"])
         self.assertIn("tasks:", self.hw("runs", "show", "1", "-o", "yaml").stdout)
         self.assertRegex(self.hw("runs", "show", "1").stdout, r"a +succeeded +1 ")

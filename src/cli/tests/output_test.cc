@@ -31,26 +31,31 @@ TEST(FitToWidth, ControlCharactersReachNoScreen) {
 }
 
 CommandNode Tree() {
-  return {.name = "headworks",
-          .description = "",
-          .options = {"--store", "-o"},
-          .commands = {
-              {.name = "runs",
-               .description = "List runs",
-               .options = {"--help"},
-               .commands = {
-                   {.name = "list", .description = "don't hide any", .options = {"--state"}}}}}};
+  const OptionNode store{.name = "--store", .description = "Where", .takes_value = true};
+  const OptionNode format{
+      .name = "-o", .description = "How", .takes_value = true, .values = {"table", "json"}};
+  const OptionNode help{.name = "--help", .description = ""};
+  const OptionNode state{.name = "--state", .description = "", .takes_value = true};
+  CommandNode list{.name = "list", .description = "don't hide any", .options = {state}};
+  CommandNode runs{.name = "runs", .description = "List runs", .options = {help}};
+  runs.commands.push_back(std::move(list));
+  CommandNode root{.name = "headworks", .description = "", .options = {store, format}};
+  root.commands.push_back(std::move(runs));
+  return root;
 }
 
-TEST(Completion, BashKnowsEveryPathAndTheInheritedOptions) {
+TEST(Completion, BashKnowsEveryPathTheInheritedOptionsAndTheirValues) {
   const std::string script = BashCompletion(Tree());
-  EXPECT_NE(script.find(R"("") words="--store -o runs --store -o")"), std::string::npos) << script;
-  EXPECT_NE(script.find(R"(" runs") words="--store -o list --help")"), std::string::npos);
-  EXPECT_NE(script.find(R"(" runs list") words="--store -o --state")"), std::string::npos);
+  for (const char* line :
+       {R"("") words="runs --store -o")", R"(" runs") words="list --store -o --help")",
+        R"(" runs list") words="--store -o --state")", R"(*" -o") words="table json")",
+        R"(" runs list"" --state") words="")"})
+    EXPECT_NE(script.find(line), std::string::npos) << line << script;
 }
 
-TEST(Completion, FishQuotesDescriptions) {
-  EXPECT_NE(FishCompletion(Tree()).find("-a list -d 'don t hide any'"), std::string::npos);
+TEST(Completion, DescriptionsAreOneQuotedWord) {
+  EXPECT_NE(FishCompletion(Tree()).find("-a list -d 'don’t hide any'"), std::string::npos);
+  EXPECT_NE(ZshCompletion(Tree()).find("'list:don’t hide any'"), std::string::npos);
 }
 
 }  // namespace

@@ -12,9 +12,13 @@
 
 namespace headworks::executor_process {
 
+/// Where a build or an installation put the headworks-supervisor that this program starts: `given`
+/// if it is not empty, else beside this executable, else in ../libexec/headworks from there.
+/// kInvalidArgument or kNotFound names the places.
+Result<std::string> FindSupervisor(const std::string& given);
+
 struct ProcessExecutorOptions {
-  /// The headworks-supervisor binary; empty = beside this executable, or in
-  /// ../libexec/headworks from there.
+  /// As FindSupervisor takes it.
   std::string supervisor_path;
   /// Folder of its own, kept over restarts: input and output files of attempts, scratch folders
   /// of runs, the supervisor's lock.  One engine at a time.

@@ -106,8 +106,8 @@ struct AttemptRecord {
 struct RunEventRecord {
   Instant at{};
   /// "created", "cancel", "pause", "resume", "rerun", "mark", "zombie", "expression", "stuck",
-  /// "unstuck".  Start
-  /// and end are in the run's row; "finished" stands here once a rerun or mark took the end away.
+  /// "unstuck".  Start and end are in the run's row; "started" and "finished" stand here once a
+  /// rerun or mark took that one away.
   std::string kind;
   std::string actor;
   std::string detail;

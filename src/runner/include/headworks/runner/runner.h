@@ -147,6 +147,9 @@ struct ServiceHealth {
   std::string detail;
 };
 
+/// The headworks-supervisor that a Runner with these options starts; an error says where none is.
+Result<std::string> FindSupervisor(const RunnerOptions& options);
+
 /// The embedded engine and everything that it needs, assembled by URL and options.
 ///
 /// Life.  Open (or Attach), use, Shutdown, destroy; the destructor shuts down.  Services start in

@@ -1,0 +1,123 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "commands.h"
+#include "headworks/spec/workflow_file.h"
+#include "output.h"
+#include "workflow_file.h"
+#include "yaml_format.h"
+
+namespace headworks::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<std::string> ReadText(const std::string& file) {
+  if (file == "-") return ReadStandardInput();
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream)
+    return Error{Code::kNotFound, fmt::format("cannot read {}: {}", file, std::strerror(errno))};
+  std::string text(spec::kMaxFileBytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  return text;
+}
+
+Result<std::string> DigestOf(const std::string& text, const std::string& file) {
+  HEADWORKS_ASSIGN(auto definition, spec::ParseWorkflow(text, file, "/"));
+  HEADWORKS_ASSIGN(const auto workflow, model::Workflow::Create(std::move(definition)));
+  return workflow->version();
+}
+
+/// The same lines but for blanks around them, in any order.
+bool SameLines(const std::string& before, const std::string& after) {
+  const auto lines = [](const std::string& text) {
+    std::vector<std::string> found;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) {
+      line.erase(line.find_last_not_of(" \t\r") + 1);
+      line.erase(0, line.find_first_not_of(" \t"));
+      if (!line.empty()) found.push_back(line);
+    }
+    std::ranges::sort(found);
+    return found;
+  };
+  return lines(before) == lines(after);
+}
+
+/// Keys stay where they are if moving them would change what the file means (aliases).
+Result<std::string> Formatted(const std::string& text, const std::string& file) {
+  HEADWORKS_ASSIGN(const std::string before, DigestOf(text, file));
+  for (const bool reorder : {true, false}) {
+    auto formatted = FormatYaml(text, reorder);
+    if (!formatted) break;
+    const auto after = DigestOf(*formatted, file);
+    if (after && *after == before && SameLines(text, *formatted)) return formatted;
+  }
+  return Error{Code::kConflict,
+               fmt::format("{}: cannot be formatted without changing what it means, so it was left "
+                           "alone; write it in block style, without tabs",
+                           file)};
+}
+
+/// In one step, so that a crash leaves the old file or the new one.
+Status Replace(const std::string& file, const std::string& text) {
+  const fs::path path = fs::weakly_canonical(file);
+  const fs::path scratch = path.parent_path() / fmt::format(".{}.new", path.filename().string());
+  {
+    std::ofstream stream(scratch, std::ios::binary | std::ios::trunc);
+    stream << text;
+    stream.close();
+    if (!stream)
+      return Error{Code::kUnavailable,
+                   fmt::format("cannot write {}: {}", scratch.string(), std::strerror(errno))};
+  }
+  std::error_code error;
+  fs::permissions(scratch, fs::status(path, error).permissions(), error);
+  fs::rename(scratch, path, error);
+  if (error)
+    return Error{Code::kUnavailable, fmt::format("cannot write {}: {}", file, error.message())};
+  return {};
+}
+
+}  // namespace
+
+Result<Exit> FormatWorkflows(const Context& context, const FormatArgs& args) {
+  HEADWORKS_ASSIGN(const auto files, ExpandFolders(args.files));
+  if (!args.check && !args.write && files.size() != 1)
+    return Error{
+        Code::kInvalidArgument,
+        fmt::format("{} files: say --write to replace them or --check to look only", files.size())};
+  Exit exit = Exit::kOk;
+  boost::json::array changed;
+  for (const std::string& file : files) {
+    HEADWORKS_ASSIGN(const std::string text, ReadText(file));
+    const std::string name = file == "-" ? "stdin.yaml" : file;
+    auto formatted = Formatted(text, name);
+    if (!formatted) {
+      exit = Fail(formatted.error());
+      continue;
+    }
+    if (!args.check && (!args.write || file == "-")) {
+      Print(*formatted);
+      continue;
+    }
+    if (*formatted == text) continue;
+    changed.emplace_back(file);
+    if (args.write) HEADWORKS_TRY(Replace(file, *formatted));
+    if (args.check && exit == Exit::kOk) exit = Exit::kRunFailed;
+    if (context.wants_table())
+      Print(fmt::format("{} {}\n", args.check ? "would change" : "changed", file));
+  }
+  if (!context.wants_table() && (args.check || args.write))
+    PrintValue(context.settings().output, changed);
+  return exit;
+}
+
+}  // namespace headworks::cli

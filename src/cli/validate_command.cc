@@ -1,0 +1,98 @@
+#include <fmt/format.h>
+
+#include <boost/json.hpp>
+#include <filesystem>
+
+#include "commands.h"
+#include "headworks/spec/workflow_file.h"
+#include "output.h"
+#include "workflow_file.h"
+
+namespace headworks::cli {
+namespace {
+
+namespace json = boost::json;
+
+/// What became of one file.
+struct Checked {
+  std::string file;
+  std::shared_ptr<const model::Workflow> workflow;
+  std::vector<spec::Fault> faults;
+  /// Where the file could not be read, so that there is nothing to point at.
+  Error unreadable{};
+};
+
+Checked Check(const Context& context, const std::string& file) {
+  Checked checked{.file = file};
+  auto definition =
+      file == "-" ? spec::ParseWorkflow(ReadStandardInput(), "stdin.yaml",
+                                        std::filesystem::current_path().string(), &checked.faults)
+                  : spec::ParseWorkflowFile(file, &checked.faults);
+  if (definition) {
+    definition->name.tenant = context.settings().runner.tenant;
+    auto workflow = model::Workflow::Create(*std::move(definition));
+    if (workflow)
+      checked.workflow = *std::move(workflow);
+    else
+      checked.unreadable = std::move(workflow).error();
+  } else if (checked.faults.empty()) {
+    checked.unreadable = std::move(definition).error();
+  }
+  return checked;
+}
+
+void PrintChecked(const Checked& checked) {
+  for (const spec::Fault& fault : checked.faults) Note(fault.ToString() + "\n");
+  if (!checked.unreadable.message.empty()) Note(checked.unreadable.message + "\n");
+}
+
+json::object FaultJson(const spec::Fault& fault) {
+  return {{"code", fault.code},
+          {"file", fault.file},
+          {"line", fault.line},
+          {"column", fault.column},
+          {"message", fault.message}};
+}
+
+json::object CheckedJson(const Checked& checked) {
+  json::object entry{{"file", checked.file}, {"valid", checked.workflow != nullptr}};
+  if (checked.workflow) {
+    entry["workflow"] = checked.workflow->name().workflow;
+    entry["version"] = checked.workflow->version();
+    entry["tasks"] = checked.workflow->size();
+  }
+  json::array& faults = entry["faults"].emplace_array();
+  for (const spec::Fault& fault : checked.faults) faults.emplace_back(FaultJson(fault));
+  if (!checked.unreadable.message.empty())
+    faults.emplace_back(FaultJson({.file = checked.file, .message = checked.unreadable.message}));
+  return entry;
+}
+
+}  // namespace
+
+Result<Exit> ValidateWorkflows(const Context& context, const std::vector<std::string>& arguments) {
+  HEADWORKS_ASSIGN(const auto files, ExpandFolders(arguments));
+  json::array list;
+  std::size_t good = 0;
+  std::size_t faults = 0;
+  bool missing = true;  // every file that is not good cannot be found
+  for (const std::string& file : files) {
+    const Checked checked = Check(context, file);
+    good += checked.workflow != nullptr;
+    faults += checked.faults.size() + !checked.unreadable.message.empty();
+    missing &= checked.workflow != nullptr || checked.unreadable.code == Code::kNotFound;
+    if (context.wants_table())
+      PrintChecked(checked);
+    else
+      list.emplace_back(CheckedJson(checked));
+  }
+  if (context.wants_table())
+    Print(fmt::format("{} of {} files good{}\n", good, files.size(),
+                      faults == 0 ? std::string() : fmt::format(", {} faults", faults)));
+  else
+    PrintValue(context.settings().output, list);
+  if (good == files.size()) return Exit::kOk;
+  return missing ? Exit::kNotFound : Exit::kUsage;
+}
+
+}  // namespace headworks::cli

@@ -1,0 +1,88 @@
+"""Every pattern of docs/cookbook.md runs and does what the page says."""
+import re
+import shutil
+import signal
+
+import harness
+from harness import FAILED, ROOT, Case
+
+FOLDER = ROOT / "examples/cookbook"
+PAGE = (ROOT / "docs/cookbook.md").read_text()
+
+
+class CookbookTest(Case):
+    def recipe(self, name, *args, **code):
+        """The text that the run of a pattern prints."""
+        return self.hw("run", shutil.copy(FOLDER / f"{name}.yaml", self.dir), *args, **code).stdout
+
+    def test_page_shows_each_file_and_quotes_it(self):
+        names = {path.name for path in FOLDER.glob("*.yaml")}
+        linked = re.findall(r"\]\(\.\./examples/cookbook/([\w.-]+)\)", PAGE)
+        self.assertEqual(sorted(linked), sorted(names))
+        self.assertGreaterEqual(len(names), 12)
+        for section in PAGE.split("\n## ")[1:]:
+            file = re.search(r"cookbook/([\w.-]+)\)", section).group(1)
+            for block in re.findall(r"```yaml\n(.*?)```", section, re.S):
+                self.assertIn(block, (FOLDER / file).read_text(), f"{file} is quoted as it is")
+
+    def test_each_is_run_by_a_test_here(self):
+        tests = "".join(name for name in dir(self) if name.startswith("test_"))
+        for path in FOLDER.glob("*.yaml"):
+            self.assertIn(path.stem.replace("-", "_"), tests)
+
+    def test_etl_with_clean_up(self):
+        out = self.recipe("etl-with-clean-up")
+        self.assertIn("loaded 100 rows", out)
+        self.assertGreater(out.index("nothing is left"), out.index("loaded"))
+
+    def test_fan_in(self):
+        out = self.recipe("fan-in")
+        for key in ("hosts", "users", "groups"):
+            self.assertRegex(out, rf'join \| .*"{key}":')
+
+    def test_optional_step(self):
+        self.assertIn("release | released", self.recipe("optional-step"))
+        self.assertEqual(self.states()["publish_coverage"], "failed")
+
+    def test_alert_on_failure(self):
+        self.assertIn("all well", self.recipe("alert-on-failure"))
+        self.assertEqual(self.states()["alert"], "skipped")
+        self.assertIn("somebody was told",
+                      self.recipe("alert-on-failure", "-p", "fail=true", code=FAILED))
+
+    def test_passing_data(self):
+        self.assertIn('tell | "verdict":"large"', self.recipe("passing-data"))
+
+    def test_a_few_at_a_time(self):
+        out = self.recipe("a-few-at-a-time")
+        self.assertLess(out.index("important | "), out.index("three | "))
+
+    def test_retry_with_backoff(self):
+        self.assertIn("call | try 3", self.recipe("retry-with-backoff"))
+
+    def test_graceful_stop(self):
+        out = self.recipe("graceful-stop")
+        self.assertIn("serve | put away", out)
+        self.assertIn("after | went on", out)
+
+    def test_undo_on_cancel(self):
+        process = self.start("run", shutil.copy(FOLDER / "undo-on-cancel.yaml", self.dir))
+        self.until_said(process, "task wait_for_goods started")
+        process.send_signal(signal.SIGINT)
+        out = self.ends(process, FAILED)
+        self.assertIn("reservation given back", out)
+        self.assertGreater(out.index("close | closed"), out.index("given back"))
+
+    def test_idempotent_write(self):
+        self.assertIn("check | paid 1 time", self.recipe("idempotent-write"))
+
+    def test_fail_fast(self):
+        self.recipe("fail-fast", code=FAILED)
+        self.assertEqual(self.states(), {"lint": "failed", "slow_tests": "cancelled"})
+
+    def test_shared_settings(self):
+        self.assertIn("second | hello from the second", self.recipe("shared-settings"))
+
+
+if __name__ == "__main__":
+    harness.main()

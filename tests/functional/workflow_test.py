@@ -1,0 +1,208 @@
+"""`headworks workflow validate|show|fmt|new`: files, before they run."""
+import os
+import re
+import stat
+from xml.etree import ElementTree
+
+import harness
+from harness import FAILED, NOT_FOUND, REFUSED, ROOT, USAGE, Case
+
+GOOD = "version: 1\nname: good\ntasks:\n  a: {run: 'true'}\n  b: {run: 'true', needs: [a]}\n"
+BAD = "version: 1\nname: bad\ntasks:\n  a: {run: x, need: [b]}\n  c: {run: x, needs: [d]}\n"
+
+EVERYTHING = """
+version: 1
+name: everything
+description: All keys once.
+params: {n: 1, who: nobody, list: [1, 2]}
+env: {A: "1"}
+timeout: 1h30m
+max_parallel: 3
+on_failure: cancel_rest
+finally_timeout: 90s
+tasks:
+  a:
+    description: The first.
+    run: |
+      echo one
+      echo two
+    env: {B: "x: y"}
+    inherit_env: [TERM]
+    cwd: sub
+    timeout: 1500ms
+    grace: 3s
+    priority: 7
+    allow_failure: true
+    retry: {max_attempts: 4, backoff: linear, initial: 250ms, max: 1m, jitter: 0.5, max_losses: 2}
+  b:
+    exec: [/bin/echo, "yes", "010", "it's"]
+    needs: [a]
+    trigger_rule: all_done
+on_cancel:
+  undo: {run: echo undo}
+finally:
+  last: {run: echo last}
+"""
+
+
+class ValidateTest(Case):
+    def test_all_faults_of_all_files_with_places_and_the_number_of_good_ones(self):
+        self.write("flows/good.yaml", GOOD)
+        self.write("flows/bad.yaml", BAD)
+        done = self.hw("workflow", "validate", "flows", code=USAGE)
+        self.assertIn("bad.yaml:4:", done.stderr)
+        self.assertIn("bad.yaml:5:", done.stderr)
+        self.assertRegex(done.stdout, r"1 of 2 files good, \d faults\n$")
+        self.assertEqual(self.hw("workflow", "validate", "flows/good.yaml").stdout,
+                         "1 of 1 files good\n")
+        self.assertFalse(self.store.exists())
+
+    def test_json_names_code_file_line_column_and_message(self):
+        self.write("good.yaml", GOOD)
+        self.write("bad.yaml", BAD)
+        bad, good = self.json("workflow", "validate", "bad.yaml", "good.yaml", code=USAGE)
+        self.assertEqual((bad["valid"], good["valid"], good["tasks"]), (False, True, 2))
+        self.assertEqual(good["faults"], [])
+        fault = bad["faults"][0]
+        self.assertRegex(fault["code"], r"^HW\d{4}$")
+        self.assertEqual((fault["file"], fault["line"], fault["column"]), ("bad.yaml", 4, 15))
+        self.assertIn("needs", fault["message"])
+
+    def test_standard_input(self):
+        self.assertIn("1 of 1", self.hw("workflow", "validate", "-", input=GOOD).stdout)
+        done = self.hw("workflow", "validate", "-", input=BAD, code=USAGE)
+        self.assertIn("stdin.yaml:4:", done.stderr)
+
+    def test_missing_file_or_folder(self):
+        self.write("good.yaml", GOOD)
+        self.hw("workflow", "validate", "missing.yaml", code=NOT_FOUND)
+        out = self.hw("workflow", "validate", "missing.yaml", "good.yaml", code=NOT_FOUND).stdout
+        self.assertIn("1 of 2 files good", out)
+        (self.dir / "empty").mkdir()
+        self.hw("workflow", "validate", "empty", code=NOT_FOUND)
+
+
+class ShowTest(Case):
+    def version(self, file):
+        return self.json("workflow", "validate", file)[0]["version"]
+
+    def test_effective_definition_has_the_defaults(self):
+        task = self.json("workflow", "show", self.write("good.yaml", GOOD))["tasks"]["a"]
+        self.assertEqual(task["retry"], {"max_attempts": 1, "backoff": "exponential",
+                                         "initial": "1s", "max": "5m", "jitter": 0.2,
+                                         "max_losses": 6})
+        self.assertEqual((task["trigger_rule"], task["grace"], task["priority"]),
+                         ("all_success", "10s", 0))
+
+    def test_effective_definition_is_a_file_of_the_same_version(self):
+        for name, text in [("good", GOOD), ("everything", EVERYTHING)]:
+            file = self.write(f"{name}.yaml", text)
+            for kind in ("yaml", "json"):
+                shown = self.hw("workflow", "show", file, "-o", kind).stdout
+                again = self.write(f"again.{kind}", shown)
+                self.assertEqual(self.version(again), self.version(file), shown)
+        self.assertIn("run: |\n      echo one\n      echo two\n",
+                      self.hw("workflow", "show", self.dir / "everything.yaml", "-o", "yaml").stdout)
+
+    def test_registered_name_as_well_as_file(self):
+        file = self.write("good.yaml", GOOD)
+        self.hw("workflow", "register", file)
+        by_name = self.json("workflow", "show", "good")
+        self.assertEqual(by_name["definition"], self.json("workflow", "show", "good.yaml"))
+        self.assertEqual(by_name["source"], str(file))
+        self.assertRegex(self.hw("workflow", "show", "good").stdout, r"source .*enabled\n")
+        self.assertRegex(self.hw("workflow", "show", "-", input=GOOD).stdout, r"1 +b +a +")
+        self.hw("workflow", "show", "god", code=NOT_FOUND)
+
+    def test_graphs(self):
+        file = self.write("everything.yaml", EVERYTHING)
+
+        def graph(kind):
+            return self.hw("workflow", "show", file, "--graph", kind).stdout
+
+        self.assertEqual(graph("text"), "├─ a\n│  └─ b\n├─ undo\n└─ last\n")
+        self.assertIn("t0 --> t1\n", graph("mermaid"))
+        self.assertIn("t0 -> t1;\n", graph("dot"))
+        svg = ElementTree.fromstring(graph("svg"))
+        space = "{http://www.w3.org/2000/svg}"
+        self.assertEqual([text.text for text in svg.iter(space + "text")],
+                         ["everything", "a", "b", "undo", "last"])
+        self.assertEqual(len(svg.findall(f".//{space}g/{space}path")), 1)
+        self.hw("workflow", "show", file, "--graph", "png", code=USAGE)
+
+    def test_large_graph_is_drawn_by_level(self):
+        tasks = "".join(f"  t{n}: {{exec: [/bin/true], needs: [root]}}\n" for n in range(1200))
+        file = self.write("wide.yaml", "version: 1\nname: wide\ntasks:\n  root: {run: x}\n" + tasks)
+        self.assertEqual(self.hw("workflow", "show", file, "--graph", "text").stdout,
+                         "level 0: root\nlevel 1: 1200 tasks: t0 …\n")
+        self.assertLess(len(self.hw("workflow", "show", file, "--graph", "svg").stdout), 5000)
+
+
+class FormatTest(Case):
+    UGLY = ("# Says hello.\n\ntasks:\n    # the only one\n    a:\n        run: |\n"
+            "            echo a\n\n\n            echo b   # said\n        description: d\n\n\n\n"
+            "name: ugly\nversion: 1\n")
+    TIDY = ("# Says hello.\n\nversion: 1\nname: ugly\n\ntasks:\n  # the only one\n  a:\n"
+            "    description: d\n    run: |\n      echo a\n\n\n      echo b   # said\n")
+
+    def test_prints_checks_and_writes(self):
+        file = self.write("ugly.yaml", self.UGLY)
+        os.chmod(file, 0o640)
+        before = self.json("workflow", "validate", file)[0]["version"]
+        self.assertEqual(self.hw("workflow", "fmt", file).stdout, self.TIDY)
+        self.assertEqual(self.hw("workflow", "fmt", "-", input=self.UGLY).stdout, self.TIDY)
+        self.assertEqual(file.read_text(), self.UGLY)
+        self.assertIn("would change", self.hw("workflow", "fmt", "--check", file, code=FAILED).stdout)
+        self.assertEqual(self.json("workflow", "fmt", "--write", self.dir), [str(file)])
+        self.assertEqual(file.read_text(), self.TIDY)
+        self.assertEqual(stat.S_IMODE(file.stat().st_mode), 0o640)
+        self.assertEqual(self.json("workflow", "validate", file)[0]["version"], before)
+        self.assertEqual(self.hw("workflow", "fmt", "--check", file).stdout, "")
+
+    def test_what_is_not_valid_is_left_alone(self):
+        bad = self.write("bad.yaml", BAD)
+        self.assertIn("bad.yaml:4:", self.hw("workflow", "fmt", "--write", bad, code=USAGE).stderr)
+        self.assertEqual(bad.read_text(), BAD)
+
+    def test_keys_stay_where_an_alias_needs_them(self):
+        text = ("version: 1\nname: alias\ntasks:\n  a: &a\n    run: x\n    retry: &r\n"
+                "      max_attempts: 2\n    needs: []\n  b:\n    run: y\n    retry: *r\n")
+        file = self.write("alias.yaml", text)
+        before = self.json("workflow", "validate", file)[0]["version"]
+        self.hw("workflow", "fmt", "--write", file)
+        self.assertEqual(self.json("workflow", "validate", file)[0]["version"], before)
+
+    def test_examples_are_formatted(self):
+        files = sorted((ROOT / "examples").rglob("*.yaml"))
+        files += sorted((ROOT / "src/cli/templates").glob("*.yaml"))
+        self.assertGreater(len(files), 5)
+        self.hw("workflow", "fmt", "--check", *files)
+
+
+class NewTest(Case):
+    def test_every_template_validates_is_formatted_and_runs(self):
+        names = re.search(r"--template ([a-z|]+)", self.hw("workflow", "new", "--help").stdout)
+        names = names.group(1).split("|")
+        self.assertIn("minimal", names)
+        self.assertIn("etl", names)
+        for name in names:
+            with self.subTest(template=name):
+                file = self.dir / f"my-{name}.yaml"
+                self.hw("workflow", "new", file, "--template", name)
+                self.assertGreater(file.read_text().count("#"), 2, "commented")
+                self.hw("workflow", "validate", file)
+                self.hw("workflow", "fmt", "--check", file)
+                run = self.json("run", file)
+                self.assertEqual((run["workflow"], run["state"]), (f"my-{name}", "succeeded"))
+
+    def test_file_that_is_there_and_bad_names_are_refused(self):
+        self.hw("workflow", "new", "a.yaml")
+        self.assertIn("File exists", self.hw("workflow", "new", "a.yaml", code=REFUSED).stderr)
+        self.assertIn("did you mean 'etl'?",
+                      self.hw("workflow", "new", "b.yaml", "--template", "elt", code=USAGE).stderr)
+        self.hw("workflow", "new", "a b.yaml", code=USAGE)
+        self.assertFalse((self.dir / "a b.yaml").exists())
+
+
+if __name__ == "__main__":
+    harness.main()
