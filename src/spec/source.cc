@@ -70,6 +70,8 @@ std::vector<Fault> Source::TakeFaults() {
   std::ranges::sort(faults_, {}, [](const Fault& f) {
     return std::tuple(f.line, f.column, f.code, std::string_view(f.message));
   });
+  // What an anchor or a default holds is found wrong wherever it is used.
+  faults_.erase(std::unique(faults_.begin(), faults_.end()), faults_.end());
   if (dropped_ > 0)
     faults_.push_back(
         {"HW1116", name_, 0, 0, fmt::format("and {} more faults; mend these first", dropped_), ""});

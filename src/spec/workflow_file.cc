@@ -51,7 +51,8 @@ void Parse(Source& source, const std::string& base_dir, model::WorkflowDefinitio
                     static_cast<unsigned char>(source.text()[bad])));
   const auto tree = YamlTree::Parse(source);
   if (!tree) return;
-  definition = ReadWorkflow(*tree, source);
+  WorkflowDraft draft = ReadWorkflow(*tree, source);
+  definition = std::move(draft.definition);
   definition.base_dir = base_dir;
   const bool name_of_file = definition.name.workflow.empty();
   if (name_of_file) definition.name.workflow = std::filesystem::path(source.name()).stem().string();
@@ -60,6 +61,10 @@ void Parse(Source& source, const std::string& base_dir, model::WorkflowDefinitio
     if (fault.field == "name" && name_of_file)
       fault.message += "; it is taken from the file's name: rename the file or add `name:`";
   AddModelFaults(*tree, faults, source);
+  if (!source.good() || draft.matrices.empty()) return;
+  // Only now, so that a fault of a task with a matrix is told once, and as it is written.
+  ExpandMatrices(definition, draft.matrices, *tree, source);
+  if (source.good()) AddModelFaults(*tree, model::Workflow::Check(definition), source);
 }
 
 Result<std::string> ReadFile(const std::string& path) {
