@@ -39,7 +39,6 @@ enum class ValueType : std::uint8_t {
   kOutput,
   kOutputType,
   kMatrix,
-  kCombinations,  // a list of maps
 };
 
 /// One key of one map.
