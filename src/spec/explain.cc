@@ -157,6 +157,34 @@ constexpr auto kExplanations = std::to_array<Explanation>({
     {"HW1205", "an input that is no JSON object",
      "The input of a run is a JSON object of at most 1 MiB, nested at most 64 deep: --input "
      "'{\"day\": \"2026-01-31\"}', or --input @file.json."},
+    {"HW1301", "an expression that cannot be read",
+     "The text of `when`, or what stands between ${{ and }}, is not an expression of CEL: a "
+     "bracket "
+     "or quote is not closed, an operator is missing, or a ${{ never ends with }}. Text goes in "
+     "quotes: params.env == 'prod'. `when` is an expression as a whole and takes no ${{ }}. A "
+     "literal ${{ in a text is written $${{."},
+    {"HW1302", "a name that does not exist here",
+     "Expressions know params, input, needs, run, slot, in the texts of a task also env, and in a "
+     "task with a matrix also matrix. needs has the tasks that this task needs, no others, each "
+     "with state and output (of several instances of a matrix: states, outputs, matrices). "
+     "run.outcome and run.failed_tasks are known under finally. What stands at the workflow, or "
+     "under defaults, knows no needs and no matrix; a parameter's default knows run and slot. A "
+     "task whose id has a - is needs[\"a-b\"]."},
+    {"HW1303", "an expression of the wrong type",
+     "The operands never fit together, or the result is not what belongs here: `when` is true or "
+     "false, and in a text an expression gives text, a number or a boolean. A list becomes text by "
+     "list.join(\" \"), and anything becomes JSON by string(x). Types are taken from declared "
+     "parameters, matrices and outputs; what is not declared is checked when it is evaluated."},
+    {"HW1304", "an expression that is too large",
+     "An expression has at most 64 KiB and is nested at most 200 deep, a text at most 1,000 "
+     "expressions, and all texts with expressions in one file, each counted for every task that "
+     "uses it, at most 32 MiB. Move the work into the command."},
+    {"HW1305", "an expression where a shell would misread it",
+     "In a script each ${{ }} becomes a variable that the shell expands as one word, so that no "
+     "value can be run as code. That cannot hold within single quotes, quoted here-documents, "
+     "arithmetic, eval, or another shell than sh and bash. Put the expression into env and use the "
+     "variable:\n  env: {DAY: \"${{ params.day }}\"}\n  run: python3 -c 'import os; "
+     "print(os.environ[\"DAY\"])'"},
 });
 
 }  // namespace

@@ -265,6 +265,21 @@ std::optional<Matrix> MatrixReader::Read(NodeNo no) {
   return matrix;
 }
 
+std::vector<std::string> SharedAxes(const Matrix* own, const Matrix& other) {
+  std::vector<std::string> shared;
+  if (own != nullptr)
+    std::ranges::copy_if(own->axes, std::back_inserter(shared), [&](const std::string& axis) {
+      return std::ranges::find(other.axes, axis) != other.axes.end();
+    });
+  return shared;
+}
+
+std::string KeyOf(const json::object& combination, const std::vector<std::string>& axes) {
+  std::string key;
+  for (const std::string& axis : axes) key += CanonicalJson(combination.at(axis)) + ",";
+  return key;
+}
+
 /// From tasks with matrices to their instances.
 class Expander {
  public:
@@ -291,12 +306,6 @@ class Expander {
   std::map<std::pair<const Matrix*, std::vector<std::string>>, Index> indexes_;
   std::size_t needs_ = 0;
 };
-
-std::string KeyOf(const json::object& combination, const std::vector<std::string>& axes) {
-  std::string key;
-  for (const std::string& axis : axes) key += CanonicalJson(combination.at(axis)) + ",";
-  return key;
-}
 
 const Expander::Index& Expander::IndexOf(const Matrix& matrix,
                                          const std::vector<std::string>& axes) {
@@ -336,11 +345,7 @@ void Expander::ResolveNeeds(model::Task& task, const Matrix* own, const json::ob
     }
     const Matrix& matrix = *found->second;
     const std::vector<std::string>& ids = ids_.at(&matrix);
-    std::vector<std::string> shared;
-    if (own != nullptr)
-      std::ranges::copy_if(own->axes, std::back_inserter(shared), [&](const std::string& axis) {
-        return std::ranges::find(matrix.axes, axis) != matrix.axes.end();
-      });
+    const std::vector<std::string> shared = SharedAxes(own, matrix);
     const std::vector<std::size_t>* same = nullptr;
     if (!shared.empty()) {
       const Index& index = IndexOf(matrix, shared);
@@ -395,6 +400,24 @@ void Expander::Expand() {
 std::optional<Matrix> ReadMatrix(const YamlTree& tree, YamlTree::NodeNo no, Source& source,
                                  std::size_t& work) {
   return MatrixReader(tree, source, work).Read(no);
+}
+
+Instances NeededInstances(const Matrix* own, const Matrix& needed) {
+  const std::vector<std::string> shared = SharedAxes(own, needed);
+  const std::size_t all = needed.combinations.size();
+  std::unordered_map<std::string, std::size_t> counts;
+  for (const json::object& combination : needed.combinations) ++counts[KeyOf(combination, shared)];
+  bool one = false, several = false;
+  const auto note = [&](std::size_t count) { (count == 1 ? one : several) = true; };
+  if (shared.empty()) {
+    note(all);
+  } else {
+    for (const json::object& combination : own->combinations) {
+      const auto found = counts.find(KeyOf(combination, shared));
+      note(found == counts.end() ? all : found->second);
+    }
+  }
+  return one && several ? Instances::kEither : one ? Instances::kOne : Instances::kSeveral;
 }
 
 void ExpandMatrices(model::WorkflowDefinition& definition, const std::vector<Matrix>& matrices,

@@ -36,6 +36,12 @@ struct Matrix {
 std::optional<Matrix> ReadMatrix(const YamlTree& tree, YamlTree::NodeNo no, Source& source,
                                  std::size_t& work);
 
+enum class Instances { kOne, kSeveral, kEither };
+
+/// How many instances of `needed` one instance of a task with the matrix `own` (nullptr = none)
+/// needs.
+Instances NeededInstances(const Matrix* own, const Matrix& needed);
+
 /// Puts in the place of each task with a matrix one task per combination, `id[value,value]`.
 ///
 /// A need that names such a task becomes needs of its instances: of those that agree in the axes

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "expression_check.h"
 #include "headworks/model/workflow.h"
 #include "language.h"
 #include "matrix.h"
@@ -59,6 +60,7 @@ class Reader {
   model::WorkflowDefinition Workflow();
   /// Of the tasks of the workflow that was read.
   std::vector<Matrix> TakeMatrices() { return std::move(matrices_); }
+  std::vector<ExpressionUse> TakeExpressions() { return std::move(expressions_); }
 
   // Values: each reads the node into `into`, or says what is wrong and leaves it.
   void Text(NodeNo no, std::string& into);
@@ -101,6 +103,8 @@ class Reader {
   bool Is(NodeNo no, Kind kind) const { return tree_[no].kind == kind; }
   template <typename T>
   void Map(NodeNo map, T& into, bool in_defaults = false);
+  template <typename T>
+  void ReadEntry(const Entry<T>& entry, NodeNo value, T& into);
   void UnknownKey(NodeNo key, std::span<const std::string_view> here);
   /// The key's node, or kNone.
   NodeNo FindKey(NodeNo map, std::string_view key) const;
@@ -117,6 +121,9 @@ class Reader {
   const YamlTree& tree_;
   Source& source_;
   TaskDraft defaults_;
+  /// Position of the task that is being read.
+  std::size_t task_ = ExpressionUse::kNoTask;
+  std::vector<ExpressionUse> expressions_;
   std::vector<Matrix> matrices_;
   std::size_t matrix_work_ = 0;
   /// What the copies that matrices make weigh.

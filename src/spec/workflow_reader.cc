@@ -47,7 +47,7 @@ void Reader::Map(NodeNo map, T& into, bool in_defaults) {
         Fault("HW1006", key,
               fmt::format("{} cannot stand under defaults; give it to each task", QuoteJson(text)));
       else
-        entry->read(*this, tree_.Value(map, i), into);
+        ReadEntry(*entry, tree_.Value(map, i), into);
     } else if (!text.starts_with("x-")) {
       std::vector<std::string_view> here;
       here.reserve(entries.size());
@@ -55,6 +55,22 @@ void Reader::Map(NodeNo map, T& into, bool in_defaults) {
         if (!in_defaults || e.key.in_defaults) here.push_back(e.key.name);
       UnknownKey(key, here);
     }
+  }
+}
+
+template <typename T>
+void Reader::ReadEntry(const Entry<T>& entry, NodeNo value, T& into) {
+  entry.read(*this, value, into);
+  switch (entry.key.type) {
+    case ValueType::kWhen:
+    case ValueType::kExec:
+    case ValueType::kTemplate:
+    case ValueType::kTemplates:
+    case ValueType::kTemplateMap:
+      expressions_.push_back({entry.key.type, entry.key.name, value, task_});
+      break;
+    default:
+      break;
   }
 }
 
@@ -140,7 +156,11 @@ void Reader::CheckParam(NodeNo map, model::Param& param) {
   if (usual == kNone || Is(usual, Kind::kNull)) return;
   param.default_json = JsonOf(usual, param.type);
   const auto value = ParseJson(param.default_json, {});
-  if (!value || IsTemplate(*value)) return;
+  if (!value) return;
+  if (IsTemplate(*value)) {
+    expressions_.push_back({ValueType::kAny, "default", usual, ExpressionUse::kNoTask});
+    return;
+  }
   if (const std::string problem = ParamProblem(param, *value); !problem.empty())
     Fault("HW1010", usual,
           fmt::format("the parameter takes {}, which {} is not", problem, Describe(tree_, usual)));
@@ -150,6 +170,8 @@ model::Param Reader::ReadParam(NodeNo no) {
   if (!Is(no, Kind::kMap)) {
     std::string value;
     Json(no, value);
+    if (Is(no, Kind::kScalar))
+      expressions_.push_back({ValueType::kAny, "default", no, ExpressionUse::kNoTask});
     return model::Param::Plain(std::move(value));
   }
   model::Param param;
@@ -336,11 +358,13 @@ void Reader::Tasks(NodeNo no, TaskRole role, std::vector<Task>& into) {
   }
   into.reserve(into.size() + tree_[no].size);
   for (std::uint32_t i = 0; i < tree_[no].size; ++i) {
+    task_ = into.size();
     TaskDraft task = ReadTask(tree_.Key(no, i), tree_.Value(no, i));
     task.role = role;
     ReadMatrixOf(tree_.Value(no, i), task, into.size());
     into.push_back(static_cast<Task&&>(task));
   }
+  task_ = ExpressionUse::kNoTask;
 }
 
 void Reader::Defaults(NodeNo no) {
@@ -379,6 +403,7 @@ WorkflowDraft ReadWorkflow(const YamlTree& tree, Source& source) {
   WorkflowDraft draft;
   draft.definition = reader.Workflow();
   draft.matrices = reader.TakeMatrices();
+  draft.expressions = reader.TakeExpressions();
   return draft;
 }
 

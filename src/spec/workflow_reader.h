@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "expression_check.h"
 #include "headworks/model/workflow.h"
 #include "matrix.h"
 #include "source.h"
@@ -13,6 +14,8 @@ namespace headworks::spec {
 struct WorkflowDraft {
   model::WorkflowDefinition definition;
   std::vector<Matrix> matrices;
+  /// In the order of the file; those of one task together.
+  std::vector<ExpressionUse> expressions;
 };
 
 /// Turns a tree into a draft; what is wrong goes to `source`.  In the place of a faulty value

@@ -41,7 +41,7 @@ TEST(Language, EveryKeyIsDescribedAndItsExampleIsTaken) {
       EXPECT_FALSE(key->since.empty());
       const std::string line = fmt::format("{}: {}", key->name, key->example);
       if (map.name == "workflow" && !key->required)
-        Good(With(line));
+        Good(With(line + (key->name == "params" ? "" : "\nparams: {day: x}")));
       else if (map.name == "task" && key->name != "needs" && key->name != "function" &&
                key->name != "exec" && key->name != "run")
         Good(fmt::format(
@@ -101,7 +101,7 @@ TEST(Params, TypesAreDeclaredOrInferred) {
   EXPECT_EQ(ParamOf("{type: string, default: 010, enum: [010, yes]}").allowed,
             (std::vector<std::string>{"\"010\"", "\"yes\""}))
       << "declared as text, so taken as it is written";
-  EXPECT_EQ(ParamOf("{type: integer, default: '${{ run.no }}'}").default_json, "\"${{ run.no }}\"");
+  EXPECT_EQ(ParamOf("{type: integer, default: '${{ run.id }}'}").default_json, "\"${{ run.id }}\"");
 }
 
 TEST(Params, ContradictionsAreFaults) {
