@@ -36,15 +36,14 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "Quotes make text of a number, so !!str 1 is written \"1\"."},
     {"HW1006", "an unknown key",
      "Keys are checked, because a misspelt one would otherwise be a setting that silently does "
-     "nothing. The message names the nearest known key, or where the key belongs. A workflow has "
-     "version, name, description, params, env, max_parallel, timeout, on_failure, tasks, "
-     "on_cancel, finally, finally_timeout. A task has description, needs, one of run, exec and "
-     "function, and env, inherit_env, cwd, retry, timeout, grace, priority, trigger_rule, "
-     "allow_failure. A retry has max_attempts, backoff, initial, max, jitter, max_losses."},
+     "nothing. The message names the nearest known key, or where the key belongs. All keys, with "
+     "type, default and an example, are in docs/workflow-reference.md; `headworks workflow schema` "
+     "prints them for editors. Keys that begin with x- are yours: they are not looked at, and good "
+     "places for anchors."},
     {"HW1007", "a reserved key",
      "The key has a meaning in a later version of the language. This program cannot do what it "
-     "asks for, so it refuses the file instead of running it differently from what it says. "
-     "Remove the key, or update Headworks."},
+     "asks for, so it refuses the file instead of running it differently from what it says. The "
+     "message says what the key comes with and what does the job until then."},
     {"HW1008", "something required is missing",
      "Every file has `version: 1` and at least one task under `tasks`, and every task says what it "
      "does with one of run (a shell script), exec (a program and its arguments) or function (a "
@@ -66,6 +65,31 @@ constexpr auto kExplanations = std::to_array<Explanation>({
     {"HW1012", "a task that does two things",
      "A task has exactly one of run, exec and function. Keep one, or make two tasks, the second of "
      "which needs the first."},
+    {"HW1013", "a value that YAML reads in two ways",
+     "YAML 1.1, which many programs still read, and YAML 1.2, which this is, see these values "
+     "differently when they have no quotes: yes, no, on, off (booleans or text), 010 (8 or 10), "
+     "1_000 and 1:30 (numbers or text), 2026-01-31 (a date or text), and 3.10 in a matrix is the "
+     "number 3.1. Where the type is taken from the value, such a value is refused: put it in "
+     "quotes to mean the text, or write what you mean (true, 8, 1000, 1m30s). A parameter that is "
+     "a date says so: {type: date, default: 2026-01-31}."},
+    {"HW1014", "keys that contradict each other",
+     "Both keys are known and neither is wrong alone, but together they have no meaning: a default "
+     "that is never used because the parameter is required, bounds for something that is no "
+     "number, a pattern for something that is no string, a shell or an output mode for a task that "
+     "runs no command. Remove one of the two."},
+    {"HW1015", "a matrix that is too large",
+     "One matrix makes at most 1,000 tasks (the product of the lengths of its lists, less what "
+     "exclude takes away, more what include adds), and the instances of all matrices together have "
+     "at most 2,000,000 needs. Two large matrices that need each other without sharing an axis "
+     "multiply: put one task without a matrix in between, which needs the one and is needed by the "
+     "other."},
+    {"HW1016", "a matrix that does not fit together",
+     "Each combination has an id made of its values, task[linux,3.11], and is there once. Refused "
+     "are: two values of a list, or two combinations, that read the same; an exclude that excludes "
+     "nothing; an include that adds nothing, or that makes a further combination without a value "
+     "for each list; and a matrix of which nothing is left. exclude is applied first. An include "
+     "whose values agree with existing combinations adds its other values to them; otherwise it is "
+     "a further combination."},
     {"HW1101", "a name that is not taken",
      "Names of workflows, packages and tenants are 1 to 100 letters, digits, _ . and - (of ASCII), "
      "because they stand in keys, addresses and file names. Without `name:` a workflow is called "
@@ -133,6 +157,34 @@ constexpr auto kExplanations = std::to_array<Explanation>({
     {"HW1205", "an input that is no JSON object",
      "The input of a run is a JSON object of at most 1 MiB, nested at most 64 deep: --input "
      "'{\"day\": \"2026-01-31\"}', or --input @file.json."},
+    {"HW1301", "an expression that cannot be read",
+     "The text of `when`, or what stands between ${{ and }}, is not an expression of CEL: a "
+     "bracket "
+     "or quote is not closed, an operator is missing, or a ${{ never ends with }}. Text goes in "
+     "quotes: params.env == 'prod'. `when` is an expression as a whole and takes no ${{ }}. A "
+     "literal ${{ in a text is written $${{."},
+    {"HW1302", "a name that does not exist here",
+     "Expressions know params, input, needs, run, slot, in the texts of a task also env, and in a "
+     "task with a matrix also matrix. needs has the tasks that this task needs, no others, each "
+     "with state and output (of several instances of a matrix: states, outputs, matrices). "
+     "run.outcome and run.failed_tasks are known under finally. What stands at the workflow, or "
+     "under defaults, knows no needs and no matrix; a parameter's default knows run and slot. A "
+     "task whose id has a - is needs[\"a-b\"]."},
+    {"HW1303", "an expression of the wrong type",
+     "The operands never fit together, or the result is not what belongs here: `when` is true or "
+     "false, and in a text an expression gives text, a number or a boolean. A list becomes text by "
+     "list.join(\" \"), and anything becomes JSON by string(x). Types are taken from declared "
+     "parameters, matrices and outputs; what is not declared is checked when it is evaluated."},
+    {"HW1304", "an expression that is too large",
+     "An expression has at most 64 KiB and is nested at most 200 deep, a text at most 1,000 "
+     "expressions, and all texts with expressions in one file, each counted for every task that "
+     "uses it, at most 32 MiB. Move the work into the command."},
+    {"HW1305", "an expression where a shell would misread it",
+     "In a script each ${{ }} becomes a variable that the shell expands as one word, so that no "
+     "value can be run as code. That cannot hold within single quotes, quoted here-documents, "
+     "arithmetic, eval, or another shell than sh and bash. Put the expression into env and use the "
+     "variable:\n  env: {DAY: \"${{ params.day }}\"}\n  run: python3 -c 'import os; "
+     "print(os.environ[\"DAY\"])'"},
 });
 
 }  // namespace

@@ -7,48 +7,34 @@
 
 #include "headworks/base/json.h"
 #include "headworks/base/text.h"
+#include "param_value.h"
 
 namespace headworks::spec {
 namespace json = boost::json;
 namespace {
 
-std::string_view TypeName(const json::value& value) {
-  switch (value.kind()) {
-    case json::kind::string:
-      return "text";
-    case json::kind::bool_:
-      return "true or false";
-    case json::kind::array:
-      return "a JSON list, e.g. [1, 2]";
-    case json::kind::object:
-      return "a JSON object, e.g. {\"a\": 1}";
-    case json::kind::null:
-      return "anything";
-    default:
-      return "a number";
-  }
+/// The declared type, or what the default shows.
+model::ParamType TypeOf(const model::Param& param, const json::value& usual) {
+  return param.type == model::ParamType::kAny ? TypeOfValue(usual) : param.type;
 }
 
-bool SameType(const json::value& a, const json::value& b) {
-  return a.kind() == b.kind() || (a.is_number() && b.is_number());
-}
-
-/// `text` as the type of `usual`; nullopt if it is not of that type.
-std::optional<json::value> Coerce(std::string_view text, const json::value& usual) {
+/// `text` as a value of `type`; nullopt if JSON was needed and it is none.
+std::optional<json::value> Coerce(std::string_view text, model::ParamType type) {
+  using model::ParamType;
   const auto as_text = [&] { return json::value(json::string_view(text.data(), text.size())); };
-  if (usual.is_string()) return as_text();
+  if (type == ParamType::kString || type == ParamType::kDate || type == ParamType::kDateTime)
+    return as_text();
   const auto parsed = ParseJson(text, {});
-  if (usual.is_null())
+  if (type == ParamType::kAny)
     return parsed && (parsed->is_object() || parsed->is_array()) ? *parsed : as_text();
-  if (!parsed || !SameType(*parsed, usual)) return std::nullopt;
-  return *parsed;
+  return parsed ? std::optional(*parsed) : std::nullopt;
 }
 
 /// Reads assignments one by one and keeps what was wrong.
 class Assigner {
  public:
-  explicit Assigner(const model::WorkflowDefinition& workflow) {
-    for (const auto& [name, param] : workflow.params) {
+  explicit Assigner(const model::WorkflowDefinition& workflow) : params_(workflow.params) {
+    for (const auto& [name, param] : params_) {
       names_.push_back(name);
       const auto value = ParseJson(param.default_json, {});
       values_[name] = value ? *value : json::value();
@@ -69,12 +55,19 @@ class Assigner {
       return Fault("HW1203", fmt::format("the value of parameter {} is not UTF-8", name));
     if (!given_.emplace(name, json::value()).second)
       return Fault("HW1204", fmt::format("parameter {} is given twice; keep one", name));
-    const json::value& usual = usual_.at(name);
-    if (auto coerced = Coerce(text, usual))
+    model::Param param = params_.at(std::string(name));
+    param.type = TypeOf(param, usual_.at(name));
+    // A number is a number, however the default is written.
+    if (param.type == model::ParamType::kInteger &&
+        params_.at(std::string(name)).type != param.type)
+      param.type = model::ParamType::kNumber;
+    auto coerced = Coerce(text, param.type);
+    const std::string problem =
+        coerced ? ParamProblem(param, *coerced) : std::string(DescribeType(param.type));
+    if (problem.empty())
       *value = std::move(*coerced);
     else
-      Fault("HW1203",
-            fmt::format("parameter {} takes {}, not {}", name, TypeName(usual), QuoteJson(text)));
+      Fault("HW1203", fmt::format("parameter {} takes {}, not {}", name, problem, QuoteJson(text)));
   }
 
   void Fault(std::string_view code, const std::string& message) {
@@ -84,10 +77,10 @@ class Assigner {
 
   /// The values, or what was wrong.
   Result<json::object> Finish() {
-    for (const auto& param : usual_)
-      if (param.value().is_null() && !given_.contains(param.key()))
-        Fault("HW1202", fmt::format("parameter {} has no default and must be given: -p {}=VALUE",
-                                    std::string_view(param.key()), std::string_view(param.key())));
+    for (const auto& [name, param] : params_)
+      if (param.required && !given_.contains(name))
+        Fault("HW1202",
+              fmt::format("parameter {0} has no default and must be given: -p {0}=VALUE", name));
     if (!faults_.empty()) return Error{Code::kInvalidArgument, std::move(faults_)};
     return std::move(values_);
   }
@@ -101,6 +94,7 @@ class Assigner {
                                 hint.empty() ? known : hint));
   }
 
+  const std::map<std::string, model::Param>& params_;
   std::vector<std::string_view> names_;
   json::object usual_, values_, given_;
   std::string faults_;

@@ -36,13 +36,30 @@ std::string Excerpt(std::string_view line, std::size_t byte) {
 
 }  // namespace
 
+void Source::FindLines() {
+  if (!line_starts_.empty()) return;
+  line_starts_.push_back(0);
+  for (std::size_t at = text_.find('\n'); at != std::string_view::npos;
+       at = text_.find('\n', at + 1))
+    line_starts_.push_back(at + 1);
+}
+
+std::size_t Source::OffsetOf(Place place) {
+  FindLines();
+  if (place.line >= line_starts_.size()) return text_.size();
+  return std::min(line_starts_[place.line] + place.byte, text_.size());
+}
+
+Place Source::PlaceOf(std::size_t offset) {
+  FindLines();
+  const auto next = std::ranges::upper_bound(line_starts_, offset);
+  const auto line = static_cast<std::size_t>(next - line_starts_.begin()) - 1;
+  return {static_cast<std::uint32_t>(line),
+          static_cast<std::uint32_t>(offset - line_starts_[line])};
+}
+
 std::string_view Source::Line(std::uint32_t line) {
-  if (line_starts_.empty()) {
-    line_starts_.push_back(0);
-    for (std::size_t at = text_.find('\n'); at != std::string_view::npos;
-         at = text_.find('\n', at + 1))
-      line_starts_.push_back(at + 1);
-  }
+  FindLines();
   if (line >= line_starts_.size()) return {};
   std::string_view rest = text_.substr(line_starts_[line]);
   rest = rest.substr(0, rest.find('\n'));
@@ -70,6 +87,8 @@ std::vector<Fault> Source::TakeFaults() {
   std::ranges::sort(faults_, {}, [](const Fault& f) {
     return std::tuple(f.line, f.column, f.code, std::string_view(f.message));
   });
+  // What an anchor or a default holds is found wrong wherever it is used.
+  faults_.erase(std::unique(faults_.begin(), faults_.end()), faults_.end());
   if (dropped_ > 0)
     faults_.push_back(
         {"HW1116", name_, 0, 0, fmt::format("and {} more faults; mend these first", dropped_), ""});

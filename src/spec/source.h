@@ -29,6 +29,10 @@ class Source {
   /// Without its line break; empty if there is no such line.
   std::string_view Line(std::uint32_t line);
 
+  /// Byte of the text; its end if there is no such place.
+  std::size_t OffsetOf(Place place);
+  Place PlaceOf(std::size_t offset);
+
   void Add(std::string_view code, Place place, std::string message);
   /// A fault of the file as a whole.
   void AddWhole(std::string_view code, std::string message);
@@ -37,9 +41,11 @@ class Source {
   std::vector<Fault> TakeFaults();
 
  private:
+  void FindLines();
+
   std::string name_;
   std::string_view text_;
-  std::vector<std::size_t> line_starts_;  // filled when the first fault needs it
+  std::vector<std::size_t> line_starts_;  // filled when they are first needed
   std::vector<Fault> faults_;
   std::size_t dropped_ = 0;
 };

@@ -32,13 +32,6 @@ std::size_t FirstBadByte(std::string_view text) {
   return static_cast<std::size_t>(bad - text.begin());
 }
 
-Place PlaceOfByte(std::string_view text, std::size_t byte) {
-  const std::string_view before = text.substr(0, byte);
-  const auto line = static_cast<std::uint32_t>(std::ranges::count(before, '\n'));
-  const std::size_t start = line == 0 ? 0 : before.rfind('\n') + 1;
-  return {line, static_cast<std::uint32_t>(byte - start)};
-}
-
 /// Reads and checks into `definition`; what is wrong goes to `source`.
 void Parse(Source& source, const std::string& base_dir, model::WorkflowDefinition& definition) {
   if (source.text().size() > kMaxFileBytes)
@@ -46,20 +39,27 @@ void Parse(Source& source, const std::string& base_dir, model::WorkflowDefinitio
         "HW1001", fmt::format("the file is larger than {} MiB; split it", kMaxFileBytes >> 20));
   if (const std::size_t bad = FirstBadByte(source.text()); bad != source.text().size())
     return source.Add(
-        "HW1001", PlaceOfByte(source.text(), bad),
+        "HW1001", source.PlaceOf(bad),
         fmt::format("byte 0x{:02x} does not belong into a text file; save it as UTF-8",
                     static_cast<unsigned char>(source.text()[bad])));
   const auto tree = YamlTree::Parse(source);
   if (!tree) return;
-  definition = ReadWorkflow(*tree, source);
-  definition.base_dir = base_dir;
-  const bool name_of_file = definition.name.workflow.empty();
-  if (name_of_file) definition.name.workflow = std::filesystem::path(source.name()).stem().string();
-  std::vector<model::Fault> faults = model::Workflow::Check(definition);
+  WorkflowDraft draft = ReadWorkflow(*tree, source);
+  draft.definition.base_dir = base_dir;
+  std::string& name = draft.definition.name.workflow;
+  const bool name_of_file = name.empty();
+  if (name_of_file) name = std::filesystem::path(source.name()).stem().string();
+  std::vector<model::Fault> faults = model::Workflow::Check(draft.definition);
   for (model::Fault& fault : faults)
     if (fault.field == "name" && name_of_file)
       fault.message += "; it is taken from the file's name: rename the file or add `name:`";
   AddModelFaults(*tree, faults, source);
+  CheckExpressions(draft, *tree, source);
+  definition = std::move(draft.definition);
+  if (!source.good() || draft.matrices.empty()) return;
+  // Only now, so that a fault of a task with a matrix is told once, and as it is written.
+  ExpandMatrices(definition, draft.matrices, *tree, source);
+  if (source.good()) AddModelFaults(*tree, model::Workflow::Check(definition), source);
 }
 
 Result<std::string> ReadFile(const std::string& path) {

@@ -4,353 +4,198 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <span>
+#include <boost/json.hpp>
 
+#include "field_locator.h"
 #include "headworks/base/json.h"
 #include "headworks/base/text.h"
-#include "headworks/base/time.h"
+#include "headworks/spec/workflow_file.h"
+#include "param_value.h"
+#include "reader.h"
 #include "yaml_value.h"
 
 namespace headworks::spec {
-namespace {
+namespace json = boost::json;
 
 using model::Task;
 using model::TaskRole;
 using model::WorkflowDefinition;
 using Kind = YamlTree::Kind;
-using NodeNo = YamlTree::NodeNo;
 
-/// Keys that have a meaning to come; a file that uses one is ahead of this program, not misspelt.
-constexpr auto kReserved = std::to_array<std::string_view>({"schedule",
-                                                            "triggers",
-                                                            "concurrency",
-                                                            "start_timeout",
-                                                            "queue",
-                                                            "requires",
-                                                            "pool",
-                                                            "weight",
-                                                            "resources",
-                                                            "image",
-                                                            "secrets",
-                                                            "artifacts",
-                                                            "notify",
-                                                            "foreach",
-                                                            "workflow",
-                                                            "wait",
-                                                            "http",
-                                                            "container",
-                                                            "when",
-                                                            "matrix",
-                                                            "output",
-                                                            "shell",
-                                                            "env_file",
-                                                            "deadline",
-                                                            "idempotency_key",
-                                                            "labels",
-                                                            "defaults",
-                                                            "tags",
-                                                            "max_active_runs",
-                                                            "cancel_timeout"});
-
-class Reader;
-
-/// A key of a map and what reads its value; `T` is what the map describes.
-template <typename T>
-struct Entry {
-  std::string_view key;
-  void (*read)(Reader&, NodeNo value, T& into);
-};
-
-class Reader {
- public:
-  Reader(const YamlTree& tree, Source& source) : tree_(tree), source_(source) {}
-
-  WorkflowDefinition Workflow();
-
- private:
-  friend struct Keys;
-
-  void Fault(std::string_view code, NodeNo no, std::string message) {
-    source_.Add(code, tree_[no].place, std::move(message));
-  }
-  void WrongType(NodeNo no, std::string_view wanted) {
-    Fault("HW1009", no, fmt::format("{}, not {}", wanted, Describe(tree_, no)));
-  }
-  bool Is(NodeNo no, Kind kind) const { return tree_[no].kind == kind; }
-
-  template <typename T>
-  void Map(NodeNo map, std::span<const Entry<T>> entries, T& into);
-  void UnknownKey(NodeNo key, std::span<const std::string_view> here);
-  NodeNo FindKey(NodeNo map, std::string_view key) const;  // the key's node, or kNone
-
-  void Text(NodeNo no, std::string& into);
-  void Command(NodeNo no, std::string& into);
-  void Bool(NodeNo no, bool& into);
-  void Integer(NodeNo no, int& into);
-  void Fraction(NodeNo no, double& into);
-  void Time(NodeNo no, Duration& into);
-  void Texts(NodeNo no, std::string_view wanted, std::vector<std::string>& into);
-  void Environment(NodeNo no, std::map<std::string, std::string>& into);
-  template <typename E>
-  void Choice(NodeNo no, std::span<const std::string_view> names, E& into);
-
-  void Version(NodeNo no);
-  void Params(NodeNo no, std::map<std::string, model::Param>& into);
-  void Tasks(NodeNo no, TaskRole role, std::vector<Task>& into);
-  Task ReadTask(NodeNo key, NodeNo value, TaskRole role);
-  void CheckActions(NodeNo key, NodeNo map, Task& task);
-  void Exec(NodeNo no, Task& into);
-  void Retry(NodeNo no, Task& into);
-
-  static constexpr NodeNo kNone = ~NodeNo{0};
-  const YamlTree& tree_;
-  Source& source_;
-};
-
-/// The language: every key, by the map it stands in.
-struct Keys {
-  static constexpr auto kWorkflow = std::to_array<Entry<WorkflowDefinition>>({
-      {"version", [](Reader& r, NodeNo v, WorkflowDefinition&) { r.Version(v); }},
-      {"name", [](Reader& r, NodeNo v, WorkflowDefinition& d) { r.Text(v, d.name.workflow); }},
-      {"description", [](Reader& r, NodeNo v, WorkflowDefinition& d) { r.Text(v, d.description); }},
-      {"params", [](Reader& r, NodeNo v, WorkflowDefinition& d) { r.Params(v, d.params); }},
-      {"env", [](Reader& r, NodeNo v, WorkflowDefinition& d) { r.Environment(v, d.env); }},
-      {"max_parallel",
-       [](Reader& r, NodeNo v, WorkflowDefinition& d) { r.Integer(v, d.max_parallel); }},
-      {"timeout", [](Reader& r, NodeNo v, WorkflowDefinition& d) { r.Time(v, d.timeout); }},
-      {"on_failure",
-       [](Reader& r, NodeNo v, WorkflowDefinition& d) {
-         constexpr std::array<std::string_view, 2> kNames = {"finish", "cancel_rest"};
-         r.Choice(v, kNames, d.on_failure);
-       }},
-      {"tasks",
-       [](Reader& r, NodeNo v, WorkflowDefinition& d) { r.Tasks(v, TaskRole::kMain, d.tasks); }},
-      {"on_cancel", [](Reader& r, NodeNo v,
-                       WorkflowDefinition& d) { r.Tasks(v, TaskRole::kOnCancel, d.tasks); }},
-      {"finally",
-       [](Reader& r, NodeNo v, WorkflowDefinition& d) { r.Tasks(v, TaskRole::kFinally, d.tasks); }},
-      {"finally_timeout",
-       [](Reader& r, NodeNo v, WorkflowDefinition& d) { r.Time(v, d.finally_timeout); }},
-  });
-  static constexpr auto kTask = std::to_array<Entry<Task>>({
-      {"description",
-       [](Reader& r, NodeNo v, Task&) {
-         std::string for_readers_of_the_file;
-         r.Text(v, for_readers_of_the_file);
-       }},
-      {"needs", [](Reader& r, NodeNo v,
-                   Task& t) { r.Texts(v, "needs takes a task id or a list of them", t.needs); }},
-      {"run", [](Reader& r, NodeNo v,
-                 Task& t) { r.Command(v, t.action.emplace<model::ShellAction>().script); }},
-      {"exec", [](Reader& r, NodeNo v, Task& t) { r.Exec(v, t); }},
-      {"function",
-       [](Reader& r, NodeNo v, Task& t) {
-         r.Command(v, t.action.emplace<model::FunctionAction>().function);
-       }},
-      {"env", [](Reader& r, NodeNo v, Task& t) { r.Environment(v, t.env); }},
-      {"inherit_env",
-       [](Reader& r, NodeNo v, Task& t) {
-         r.Texts(v, "inherit_env takes a list of names of environment variables", t.inherit_env);
-       }},
-      {"cwd", [](Reader& r, NodeNo v, Task& t) { r.Text(v, t.cwd); }},
-      {"retry", [](Reader& r, NodeNo v, Task& t) { r.Retry(v, t); }},
-      {"timeout", [](Reader& r, NodeNo v, Task& t) { r.Time(v, t.timeout); }},
-      {"grace", [](Reader& r, NodeNo v, Task& t) { r.Time(v, t.grace); }},
-      {"priority", [](Reader& r, NodeNo v, Task& t) { r.Integer(v, t.priority); }},
-      {"trigger_rule",
-       [](Reader& r, NodeNo v, Task& t) {
-         std::array<std::string_view, 11> names;
-         for (std::size_t i = 0; i < names.size(); ++i)
-           names[i] = model::TriggerRuleName(static_cast<model::TriggerRule>(i));
-         r.Choice(v, names, t.trigger_rule);
-       }},
-      {"allow_failure", [](Reader& r, NodeNo v, Task& t) { r.Bool(v, t.allow_failure); }},
-  });
-  static constexpr auto kRetry = std::to_array<Entry<model::RetryPolicy>>({
-      {"max_attempts",
-       [](Reader& r, NodeNo v, model::RetryPolicy& p) { r.Integer(v, p.max_attempts); }},
-      {"backoff",
-       [](Reader& r, NodeNo v, model::RetryPolicy& p) {
-         constexpr std::array<std::string_view, 3> kNames = {"fixed", "linear", "exponential"};
-         r.Choice(v, kNames, p.backoff);
-       }},
-      {"initial", [](Reader& r, NodeNo v, model::RetryPolicy& p) { r.Time(v, p.initial); }},
-      {"max", [](Reader& r, NodeNo v, model::RetryPolicy& p) { r.Time(v, p.max); }},
-      {"jitter", [](Reader& r, NodeNo v, model::RetryPolicy& p) { r.Fraction(v, p.jitter); }},
-      {"max_losses",
-       [](Reader& r, NodeNo v, model::RetryPolicy& p) { r.Integer(v, p.max_losses); }},
-  });
-};
+namespace {
 
 /// Stands for tasks that could not be read, so that the check does not say that there are none.
 Task Harmless() {
   Task task;
   task.id = "_";
-  task.action = model::ShellAction{.script = "true"};
+  task.action = model::ShellAction{.script = "true", .shell = {}};
   return task;
 }
 
+}  // namespace
+
 template <typename T>
-void Reader::Map(NodeNo map, std::span<const Entry<T>> entries, T& into) {
+void Reader::Map(NodeNo map, T& into, bool in_defaults) {
+  const std::span<const Entry<T>> entries = EntriesOf<T>();
   for (std::uint32_t i = 0; i < tree_[map].size; ++i) {
     const NodeNo key = tree_.Key(map, i);
-    const auto entry = std::ranges::find(entries, tree_.Text(key), &Entry<T>::key);
+    const std::string_view text = tree_.Text(key);
+    const auto entry =
+        std::ranges::find(entries, text, [](const Entry<T>& e) { return e.key.name; });
     if (entry != entries.end()) {
-      entry->read(*this, tree_.Value(map, i), into);
-      continue;
-    }
-    std::vector<std::string_view> here;
-    for (const Entry<T>& e : entries) here.push_back(e.key);
-    UnknownKey(key, here);
-  }
-}
-
-void Reader::UnknownKey(NodeNo key, std::span<const std::string_view> here) {
-  const std::string_view text = tree_.Text(key);
-  const auto is_key_of = [&](const auto& entries) {
-    return std::ranges::any_of(entries, [&](const auto& e) { return e.key == text; });
-  };
-  const std::string quoted = QuoteJson(text);
-  if (is_key_of(Keys::kTask) || is_key_of(Keys::kRetry) || is_key_of(Keys::kWorkflow))
-    return Fault("HW1006", key,
-                 fmt::format("the key {} does not belong here; it belongs {}", quoted,
-                             is_key_of(Keys::kTask)    ? "to a task"
-                             : is_key_of(Keys::kRetry) ? "to the retry of a task"
-                                                       : "to the workflow, at the left margin"));
-  if (std::ranges::find(kReserved, text) != kReserved.end())
-    return Fault(
-        "HW1007", key,
-        fmt::format("the key {} is reserved: it comes with a later version; remove it", quoted));
-  const std::string hint = DidYouMean(text, here);
-  Fault("HW1006", key,
-        fmt::format("unknown key {}{}", quoted,
-                    hint.empty() ? fmt::format("; known here: {}", fmt::join(here, ", ")) : hint));
-}
-
-NodeNo Reader::FindKey(NodeNo map, std::string_view key) const {
-  for (std::uint32_t i = 0; Is(map, Kind::kMap) && i < tree_[map].size; ++i)
-    if (tree_.Text(tree_.Key(map, i)) == key) return tree_.Key(map, i);
-  return kNone;
-}
-
-/// Any scalar is taken as it is written: `1.10` is the text 1.10.
-void Reader::Text(NodeNo no, std::string& into) {
-  if (Is(no, Kind::kScalar))
-    into = tree_.Text(no);
-  else
-    WrongType(no, "text belongs here");
-}
-
-/// As Text, but nothing is left to the check, which knows what an empty command means.
-void Reader::Command(NodeNo no, std::string& into) {
-  if (Is(no, Kind::kNull)) return;
-  into = "true";
-  Text(no, into);
-}
-
-void Reader::Bool(NodeNo no, bool& into) {
-  if (Is(no, Kind::kScalar) && tree_[no].plain)
-    if (const auto value = BoolOf(tree_.Text(no))) {
-      into = *value;
-      return;
-    }
-  WrongType(no, "write true or false");
-}
-
-void Reader::Integer(NodeNo no, int& into) {
-  const auto number =
-      Is(no, Kind::kScalar) && tree_[no].plain ? NumberOf(tree_.Text(no)) : std::nullopt;
-  if (!number) return WrongType(no, "a whole number belongs here");
-  const char* end = number->data() + number->size();
-  int value = 0;
-  const auto [stop, ec] = std::from_chars(number->data(), end, value);
-  if (ec == std::errc::result_out_of_range)
-    Fault("HW1010", no, fmt::format("{} is too large a number", *number));
-  else if (stop != end)
-    WrongType(no, "a whole number belongs here");
-  else
-    into = value;
-}
-
-void Reader::Fraction(NodeNo no, double& into) {
-  const auto number =
-      Is(no, Kind::kScalar) && tree_[no].plain ? NumberOf(tree_.Text(no)) : std::nullopt;
-  if (!number) return WrongType(no, "a number belongs here");
-  std::from_chars(number->data(), number->data() + number->size(), into);
-}
-
-void Reader::Time(NodeNo no, Duration& into) {
-  if (!Is(no, Kind::kScalar)) return WrongType(no, "a duration such as 30s belongs here");
-  const auto duration = ParseDuration(tree_.Text(no));
-  if (duration)
-    into = *duration;
-  else
-    Fault("HW1010", no, duration.error().message);
-}
-
-void Reader::Texts(NodeNo no, std::string_view wanted, std::vector<std::string>& into) {
-  if (Is(no, Kind::kScalar)) {
-    into.emplace_back(tree_.Text(no));
-  } else if (Is(no, Kind::kList)) {
-    for (std::uint32_t i = 0; i < tree_[no].size; ++i) {
-      const NodeNo element = tree_.Element(no, i);
-      if (Is(element, Kind::kScalar))
-        into.emplace_back(tree_.Text(element));
+      if (in_defaults && !entry->key.in_defaults)
+        Fault("HW1006", key,
+              fmt::format("{} cannot stand under defaults; give it to each task", QuoteJson(text)));
       else
-        WrongType(element, wanted);
+        ReadEntry(*entry, tree_.Value(map, i), into);
+    } else if (!text.starts_with("x-")) {
+      std::vector<std::string_view> here;
+      here.reserve(entries.size());
+      for (const Entry<T>& e : entries)
+        if (!in_defaults || e.key.in_defaults) here.push_back(e.key.name);
+      UnknownKey(key, here);
     }
-  } else {
-    WrongType(no, wanted);
   }
 }
 
-void Reader::Environment(NodeNo no, std::map<std::string, std::string>& into) {
-  if (!Is(no, Kind::kMap)) return WrongType(no, "env takes a map from names to values");
-  for (std::uint32_t i = 0; i < tree_[no].size; ++i) {
-    const NodeNo value = tree_.Value(no, i);
-    const std::string_view name = tree_.Text(tree_.Key(no, i));
-    if (Is(value, Kind::kScalar))
-      into.insert_or_assign(std::string(name), std::string(tree_.Text(value)));
-    else if (Is(value, Kind::kNull))
-      Fault("HW1009", value,
-            fmt::format("{} has no value; write \"\" for an empty one, or remove it",
-                        QuoteJson(name)));
-    else
-      WrongType(value, fmt::format("the value of {} must be text", QuoteJson(name)));
+template <typename T>
+void Reader::ReadEntry(const Entry<T>& entry, NodeNo value, T& into) {
+  entry.read(*this, value, into);
+  switch (entry.key.type) {
+    case ValueType::kWhen:
+    case ValueType::kExec:
+    case ValueType::kTemplate:
+    case ValueType::kTemplates:
+    case ValueType::kTemplateMap:
+      expressions_.push_back({entry.key.type, entry.key.name, value, task_});
+      break;
+    default:
+      break;
   }
-}
-
-template <typename E>
-void Reader::Choice(NodeNo no, std::span<const std::string_view> names, E& into) {
-  const std::string_view text = Is(no, Kind::kScalar) ? tree_.Text(no) : "";
-  const auto found = std::ranges::find(names, text);
-  if (found != names.end()) {
-    into = static_cast<E>(found - names.begin());
-    return;
-  }
-  Fault("HW1010", no,
-        fmt::format("{} is none of {}{}", Describe(tree_, no), fmt::join(names, ", "),
-                    DidYouMean(text, names)));
 }
 
 void Reader::Version(NodeNo no) {
   if (!Is(no, Kind::kScalar) || tree_.Text(no) != "1")
-    Fault(
-        "HW1011", no,
-        fmt::format("this program reads version 1 of the language, not {}; write `version: 1`, or "
-                    "update Headworks",
-                    Describe(tree_, no)));
+    Fault("HW1011", no,
+          fmt::format("this program reads version 1 of the language, not {}; write `version: 1`, "
+                      "or update Headworks",
+                      Describe(tree_, no)));
+}
+
+std::string Reader::JsonOf(NodeNo no, model::ParamType type) {
+  using model::ParamType;
+  if (Is(no, Kind::kScalar) &&
+      (type == ParamType::kString || type == ParamType::kDate || type == ParamType::kDateTime))
+    return QuoteJson(tree_.Text(no));
+  std::string text;
+  Json(no, text);
+  return text;
+}
+
+void Reader::ParamType(NodeNo no, model::Param& into) {
+  using Alias = std::pair<std::string_view, std::string_view>;
+  constexpr auto kElsewhere = std::to_array<Alias>({{"int", "integer"},
+                                                    {"float", "number"},
+                                                    {"double", "number"},
+                                                    {"bool", "boolean"},
+                                                    {"str", "string"},
+                                                    {"text", "string"},
+                                                    {"list", "array"},
+                                                    {"map", "object"},
+                                                    {"dict", "object"},
+                                                    {"timestamp", "datetime"}});
+  const std::string_view text = Is(no, Kind::kScalar) ? tree_.Text(no) : "";
+  const auto alias = std::ranges::find(kElsewhere, text, &Alias::first);
+  if (alias != kElsewhere.end())
+    Fault("HW1010", no, fmt::format("{} is called {} here", text, alias->second));
+  else if (const auto position = Choice(no, TypeNames()))
+    into.type = static_cast<model::ParamType>(*position + 1);  // kAny has no name in a file
+}
+
+/// What the keys of a parameter say together.
+void Reader::CheckParam(NodeNo map, model::Param& param) {
+  using model::ParamType;
+  const auto value_of = [&](std::string_view name) {
+    for (std::uint32_t i = 0; i < tree_[map].size; ++i)
+      if (tree_.Text(tree_.Key(map, i)) == name) return tree_.Value(map, i);
+    return kNone;
+  };
+  const NodeNo usual = value_of("default"), allowed = value_of("enum");
+  const auto infer_from = [&](NodeNo no) {
+    if (const auto value = ParseJson(ToJson(tree_, no, source_), {}))
+      param.type = TypeOfValue(*value);
+  };
+  if (param.type == ParamType::kAny && usual != kNone) infer_from(usual);
+  if (allowed != kNone && !Is(allowed, Kind::kList)) {
+    WrongType(allowed, "enum takes a list of values");
+  } else if (allowed != kNone) {
+    if (param.type == ParamType::kAny && tree_[allowed].size > 0)
+      infer_from(tree_.Element(allowed, 0));
+    for (std::uint32_t i = 0; i < tree_[allowed].size; ++i)
+      param.allowed.push_back(JsonOf(tree_.Element(allowed, i), param.type));
+  }
+  if (param.type == ParamType::kAny && value_of("type") == kNone) param.type = ParamType::kString;
+
+  const bool is_number = param.type == ParamType::kInteger || param.type == ParamType::kNumber;
+  for (const std::string_view bound : {"min", "max"})
+    if (const NodeNo no = FindKey(map, bound); no != kNone && !is_number)
+      Fault("HW1014", no, fmt::format("{} bounds integers and numbers only; remove it", bound));
+  if (const NodeNo no = FindKey(map, "pattern"); no != kNone && param.type != ParamType::kString)
+    Fault("HW1014", no, "a pattern is for strings only; remove it");
+  if (param.required && usual != kNone)
+    Fault("HW1014", FindKey(map, "default"),
+          "a required parameter is always given, so its default is never used; remove one of both");
+
+  model::Param type_only;
+  type_only.type = param.type;
+  for (std::size_t i = 0; i < param.allowed.size(); ++i)
+    if (const auto value = ParseJson(param.allowed[i], {}))
+      if (const std::string problem = ParamProblem(type_only, *value); !problem.empty())
+        Fault("HW1010", tree_.Element(allowed, static_cast<std::uint32_t>(i)),
+              fmt::format("the parameter is {}, which {} is not", problem, param.allowed[i]));
+  if (usual == kNone || Is(usual, Kind::kNull)) return;
+  param.default_json = JsonOf(usual, param.type);
+  const auto value = ParseJson(param.default_json, {});
+  if (!value) return;
+  if (IsTemplate(*value)) {
+    expressions_.push_back({ValueType::kAny, "default", usual, ExpressionUse::kNoTask});
+    return;
+  }
+  if (const std::string problem = ParamProblem(param, *value); !problem.empty())
+    Fault("HW1010", usual,
+          fmt::format("the parameter takes {}, which {} is not", problem, Describe(tree_, usual)));
+}
+
+model::Param Reader::ReadParam(NodeNo no) {
+  if (!Is(no, Kind::kMap)) {
+    std::string value;
+    Json(no, value);
+    if (Is(no, Kind::kScalar))
+      expressions_.push_back({ValueType::kAny, "default", no, ExpressionUse::kNoTask});
+    return model::Param::Plain(std::move(value));
+  }
+  model::Param param;
+  const std::size_t known = static_cast<std::size_t>(std::ranges::count_if(
+      EntriesOf<model::Param>(), [&](const auto& e) { return FindKey(no, e.key.name) != kNone; }));
+  if (known == 0) {
+    Fault("HW1006", no,
+          "a map declares a parameter, e.g. {type: integer, default: 1}; an object as default is "
+          "written {type: object, default: {...}}");
+    return param;
+  }
+  Map(no, param);
+  CheckParam(no, param);
+  return param;
 }
 
 void Reader::Params(NodeNo no, std::map<std::string, model::Param>& into) {
+  if (Is(no, Kind::kNull)) return;
   if (!Is(no, Kind::kMap)) return WrongType(no, "params takes a map from names to default values");
   for (std::uint32_t i = 0; i < tree_[no].size; ++i)
-    into.insert_or_assign(std::string(tree_.Text(tree_.Key(no, i))),
-                          model::Param::Plain(ToJson(tree_, tree_.Value(no, i), source_)));
+    into.insert_or_assign(std::string(tree_.Text(tree_.Key(no, i))), ReadParam(tree_.Value(no, i)));
 }
 
-void Reader::Exec(NodeNo no, Task& task) {
+void Reader::Exec(NodeNo no, TaskDraft& task) {
   std::vector<std::string>& argv = task.action.emplace<model::ExecAction>().argv;
   if (Is(no, Kind::kList)) {
     Texts(no, "exec takes a list of texts: the program, then its arguments", argv);
@@ -361,13 +206,94 @@ void Reader::Exec(NodeNo no, Task& task) {
   WrongType(no, "exec takes a list, e.g. [ls, -l]; a command line for a shell goes under `run`");
 }
 
-void Reader::Retry(NodeNo no, Task& task) {
-  if (!Is(no, Kind::kMap)) return WrongType(no, "retry takes a map, e.g. {max_attempts: 3}");
-  Map<model::RetryPolicy>(no, Keys::kRetry, task.retry);
+void Reader::Shell(NodeNo no, std::vector<std::string>& into) {
+  into.clear();
+  if (Is(no, Kind::kList)) {
+    Texts(no, "shell takes sh, bash, or a list: a program and its arguments", into);
+    if (into.empty() && tree_[no].size == 0)
+      Fault("HW1010", no, "the list is empty; name a program, e.g. [python3, -u]");
+    return;
+  }
+  const std::string_view text = Is(no, Kind::kScalar) ? tree_.Text(no) : "";
+  if (text == "bash")
+    into = {"bash", "-e", "-o", "pipefail"};
+  else if (text != "sh")
+    Fault("HW1010", no,
+          fmt::format("shell takes sh, bash, or a list with a program and its arguments, e.g. "
+                      "[python3, -u], not {}",
+                      Describe(tree_, no)));
 }
 
-/// Exactly one of run, exec, function.
-void Reader::CheckActions(NodeNo key, NodeNo map, Task& task) {
+void Reader::When(NodeNo no, std::vector<std::string>& into) {
+  Texts(no, "when takes an expression, or a list of them", into);
+}
+
+void Reader::Retry(NodeNo no, model::RetryPolicy& into) {
+  if (!Is(no, Kind::kMap)) return WrongType(no, "retry takes a map, e.g. {max_attempts: 3}");
+  Map(no, into);
+}
+
+void Reader::Condition(NodeNo no, std::optional<model::RetryCondition>& into) {
+  if (!Is(no, Kind::kMap)) return WrongType(no, "a condition is a map, e.g. {exit_codes: [75]}");
+  if (!into) into.emplace();
+  Map(no, *into);
+}
+
+void Reader::ExitCodes(NodeNo no, std::vector<int>& into) {
+  into.clear();
+  const auto add = [&](NodeNo code) {
+    int value = 0;
+    Integer(code, value);
+    if (value >= 0 && value <= 255)
+      into.push_back(value);
+    else  // said here, because the check would see them in another order
+      Fault("HW1111", code, fmt::format("{} is out of range: it must be 0 to 255", value));
+  };
+  if (!Is(no, Kind::kList)) {
+    add(no);
+  } else {
+    into.reserve(tree_[no].size);
+    for (std::uint32_t i = 0; i < tree_[no].size; ++i) add(tree_.Element(no, i));
+  }
+  std::ranges::sort(into);
+  into.erase(std::unique(into.begin(), into.end()), into.end());
+}
+
+void Reader::Output(NodeNo no, model::OutputSpec& into) {
+  if (Is(no, Kind::kMap)) return Map(no, into);
+  for (const KeyMap& map : Language())
+    if (map.name == "output")
+      if (const auto mode = Choice(no, map.keys.front()->names))
+        into.mode = static_cast<model::OutputMode>(*mode);
+}
+
+std::string Reader::TypeOf(NodeNo no) {
+  if (Is(no, Kind::kMap)) {
+    std::string text = "{";
+    for (std::uint32_t i = 0; i < tree_[no].size; ++i)
+      text += fmt::format("{}{}:{}", i == 0 ? "" : ",", QuoteJson(tree_.Text(tree_.Key(no, i))),
+                          TypeOf(tree_.Value(no, i)));
+    return text + "}";
+  }
+  if (Is(no, Kind::kList) && tree_[no].size == 1) return "[" + TypeOf(tree_.Element(no, 0)) + "]";
+  if (Is(no, Kind::kList)) {
+    WrongType(no, "a list has one type in it, e.g. [string]");
+  } else if (!Is(no, Kind::kScalar) || tree_.Text(no) != "any") {
+    model::Param param;
+    ParamType(no, param);
+    if (param.type != model::ParamType::kAny) return QuoteJson(tree_.Text(no));
+  }
+  return "\"any\"";
+}
+
+void Reader::OutputType(NodeNo no, std::string& into) {
+  if (!Is(no, Kind::kMap))
+    return WrongType(no, "the type of an output is a map, e.g. {rows: integer, files: [string]}");
+  into = TypeOf(no);
+}
+
+/// Exactly one of run, exec, function, and nothing that goes with another one only.
+void Reader::CheckActions(NodeNo key, NodeNo map, TaskDraft& task) {
   NodeNo first = kNone;
   for (const std::string_view name : {"run", "exec", "function"}) {
     const NodeNo action = FindKey(map, name);
@@ -381,25 +307,47 @@ void Reader::CheckActions(NodeNo key, NodeNo map, Task& task) {
     Fault("HW1008", key,
           fmt::format("the task {} does nothing; give it one of run, exec or function",
                       QuoteJson(tree_.Text(key))));
-    task.action = model::ShellAction{.script = "true"};
+    task.action = model::ShellAction{.script = "true", .shell = {}};
+    return;
   }
+  if (auto* shell = std::get_if<model::ShellAction>(&task.action))
+    shell->shell = task.shell;
+  else if (const NodeNo no = FindKey(map, "shell"); no != kNone)
+    Fault("HW1014", no, "shell is for run only; remove it");
+  if (!std::holds_alternative<model::FunctionAction>(task.action)) return;
+  task.output.mode = model::OutputMode::kFile;
+  if (const NodeNo no = FindKey(map, "output"); no != kNone && FindKey(map, "function") == first)
+    Fault("HW1014", no, "output is for run and exec; a function returns its result");
 }
 
-Task Reader::ReadTask(NodeNo key, NodeNo value, TaskRole role) {
-  Task task;
+TaskDraft Reader::ReadTask(NodeNo key, NodeNo value) {
+  TaskDraft task = defaults_;
   task.id = tree_.Text(key);
-  task.role = role;
   if (Is(value, Kind::kMap)) {
-    Map<Task>(value, Keys::kTask, task);
+    Map(value, task);
     CheckActions(key, value, task);
     return task;
   }
-  task.action = model::ShellAction{.script = "true"};
+  task.action = model::ShellAction{.script = "true", .shell = {}};
   if (Is(value, Kind::kNull))
     CheckActions(key, value, task);
   else
     WrongType(value, "a task is a map, e.g. {run: \"echo hello\"}");
   return task;
+}
+
+void Reader::ReadMatrixOf(NodeNo task, const TaskDraft& draft, std::size_t position) {
+  if (draft.matrix == kNone) return;
+  auto matrix = ReadMatrix(tree_, draft.matrix, source_, matrix_work_);
+  if (!matrix) return;
+  matrix->task = position;
+  copied_ += std::size_t{tree_[task].weight} * matrix->combinations.size();
+  if (copied_ > kMaxExpandedBytes)
+    return Fault("HW1003", draft.matrix,
+                 fmt::format("with its matrices written out the file comes to more than {} MiB; "
+                             "move what the combinations share into a script",
+                             kMaxExpandedBytes >> 20));
+  matrices_.push_back(*std::move(matrix));
 }
 
 void Reader::Tasks(NodeNo no, TaskRole role, std::vector<Task>& into) {
@@ -409,8 +357,21 @@ void Reader::Tasks(NodeNo no, TaskRole role, std::vector<Task>& into) {
     return WrongType(no, "a map from ids to tasks belongs here, e.g. `build: {run: make}`");
   }
   into.reserve(into.size() + tree_[no].size);
-  for (std::uint32_t i = 0; i < tree_[no].size; ++i)
-    into.push_back(ReadTask(tree_.Key(no, i), tree_.Value(no, i), role));
+  for (std::uint32_t i = 0; i < tree_[no].size; ++i) {
+    task_ = into.size();
+    TaskDraft task = ReadTask(tree_.Key(no, i), tree_.Value(no, i));
+    task.role = role;
+    ReadMatrixOf(tree_.Value(no, i), task, into.size());
+    into.push_back(static_cast<Task&&>(task));
+  }
+  task_ = ExpressionUse::kNoTask;
+}
+
+void Reader::Defaults(NodeNo no) {
+  if (Is(no, Kind::kMap))
+    Map(no, defaults_, true);
+  else if (!Is(no, Kind::kNull))
+    WrongType(no, "defaults takes a map with keys of a task, e.g. {timeout: 10m}");
 }
 
 WorkflowDefinition Reader::Workflow() {
@@ -425,7 +386,9 @@ WorkflowDefinition Reader::Workflow() {
     definition.tasks.push_back(Harmless());
     return definition;
   }
-  Map<WorkflowDefinition>(root, Keys::kWorkflow, definition);
+  for (std::uint32_t i = 0; i < tree_[root].size; ++i)
+    if (tree_.Text(tree_.Key(root, i)) == "defaults") Defaults(tree_.Value(root, i));
+  Map(root, definition);
   if (FindKey(root, "version") == kNone)
     Fault("HW1008", root, "the version is missing; begin the file with `version: 1`");
   if (FindKey(root, "tasks") == kNone) {
@@ -435,62 +398,13 @@ WorkflowDefinition Reader::Workflow() {
   return definition;
 }
 
-/// Follows a field such as "tasks.build.needs[0]" down the tree.
-class FieldLocator {
- public:
-  explicit FieldLocator(const YamlTree& tree) : tree_(tree), node_(tree.root()), key_(node_) {}
-
-  /// The place of the last part of `field` that there is: of its value if that is a scalar and
-  /// `of_key` is false, otherwise of its key.
-  Place Locate(std::string_view field, bool of_key) {
-    while (!field.empty() && Descend(field)) {
-    }
-    return tree_[!of_key && tree_[node_].kind == Kind::kScalar ? node_ : key_].place;
-  }
-
- private:
-  /// Takes one key or index off the front of `field`.  Keys may contain dots, so the longest that
-  /// fits is the one meant.
-  bool Descend(std::string_view& field) {
-    if (tree_[node_].kind == Kind::kList && field.starts_with('[')) {
-      std::uint32_t index = 0;
-      std::from_chars(field.data() + 1, field.data() + field.size(), index);
-      if (index >= tree_[node_].size) return false;
-      key_ = node_ = tree_.Element(node_, index);
-      field.remove_prefix(field.find(']') + 1);
-      return true;
-    }
-    if (tree_[node_].kind != Kind::kMap) return false;
-    if (field.starts_with('.')) field.remove_prefix(1);
-    NodeNo key = 0, value = 0;
-    std::size_t length = 0;
-    bool found = false;
-    for (std::uint32_t i = 0; i < tree_[node_].size; ++i) {
-      const std::string_view text = tree_.Text(tree_.Key(node_, i));
-      if (!field.starts_with(text) || (found && text.size() <= length)) continue;
-      if (field.size() > text.size() && field[text.size()] != '.' && field[text.size()] != '[')
-        continue;
-      key = tree_.Key(node_, i);
-      value = tree_.Value(node_, i);
-      length = text.size();
-      found = true;
-    }
-    if (!found) return false;
-    key_ = key;
-    node_ = value;
-    field.remove_prefix(length);
-    return true;
-  }
-
-  const YamlTree& tree_;
-  NodeNo node_;
-  NodeNo key_;
-};
-
-}  // namespace
-
-WorkflowDefinition ReadWorkflow(const YamlTree& tree, Source& source) {
-  return Reader(tree, source).Workflow();
+WorkflowDraft ReadWorkflow(const YamlTree& tree, Source& source) {
+  Reader reader(tree, source);
+  WorkflowDraft draft;
+  draft.definition = reader.Workflow();
+  draft.matrices = reader.TakeMatrices();
+  draft.expressions = reader.TakeExpressions();
+  return draft;
 }
 
 void AddModelFaults(const YamlTree& tree, const std::vector<model::Fault>& faults, Source& source) {

@@ -52,9 +52,10 @@ class YamlTreeBuilder final : public YAML::EventHandler {
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
-    CheckTag(mark, tag);
+    const bool tagged = CheckTag(mark, tag);
     const NodeNo no = AddNode(PlaceOf(mark), YamlTree::Kind::kScalar);
     YamlTree::Node& node = tree_.nodes_[no];
+    node.faulty = tagged;
     node.plain = tag == "?";
     node.begin = static_cast<std::uint32_t>(tree_.texts_.size());
     node.size = static_cast<std::uint32_t>(value.size());
@@ -111,11 +112,16 @@ class YamlTreeBuilder final : public YAML::EventHandler {
     anchors_[anchor] = no;
   }
 
-  void CheckTag(const YAML::Mark& mark, const std::string& tag) {
-    if (tag.empty() || tag == "?" || tag == "!") return;
+  /// Whether there is one that is not taken.
+  bool CheckTag(const YAML::Mark& mark, const std::string& tag) {
+    if (tag.empty() || tag == "?" || tag == "!") return false;
+    const bool standard = tag.starts_with("tag:") || tag.starts_with("!!");
     source_.Add("HW1005", PlaceOf(mark),
-                fmt::format("the tag {} is not taken; remove it (quotes make text of a number)",
-                            QuoteJson(tag)));
+                fmt::format("the tag {} is not taken; {}", QuoteJson(tag),
+                            standard ? "remove it (quotes make text of a number)"
+                                     : "if an expression that begins with ! is meant, put all of "
+                                       "it in quotes, else remove it"));
+    return true;
   }
 
   void CheckDepth(Place place, std::size_t more) {
@@ -266,6 +272,10 @@ void AddSyntaxFault(const YAML::Exception& e, Source& source) {
   if (tab != std::string_view::npos) {
     place.byte = static_cast<std::uint32_t>(tab);
     hint = "a tab cannot indent, use spaces";
+  } else if (const std::size_t open = line.find("${{");
+             open != std::string_view::npos && (e.msg.find(" flow") != std::string::npos)) {
+    place.byte = static_cast<std::uint32_t>(open);
+    hint = "within { } and [ ] a text with ${{ }} needs quotes";
   } else if (e.msg == "illegal map value") {
     hint = "text with ': ' in it needs quotes, or a block after |";
   } else if (e.msg.starts_with("end of map flow")) {

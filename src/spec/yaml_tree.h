@@ -24,6 +24,7 @@ class YamlTree {
     std::uint32_t weight = 0;  // of the expanded subtree
     Kind kind = Kind::kNull;
     bool plain = false;       // scalar without quotes, so it may be a number or a boolean
+    bool faulty = false;      // a fault that is told already makes its value meaningless
     std::uint8_t height = 0;  // containers on the longest way down, itself included
   };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -110,6 +111,58 @@ std::optional<std::string> NumberOf(std::string_view plain) {
   const auto [stop, ec] = std::from_chars(body.data(), end, value);
   if (ec != std::errc() || stop != end || !std::isfinite(value)) return std::nullopt;
   return fmt::format("{}", negative ? -value : value);
+}
+
+std::string TrapOf(std::string_view plain) {
+  for (const std::string_view word : {"yes", "no", "on", "off"})
+    if (IsOneOf(plain, word))
+      return fmt::format(
+          "{} is text here, but a boolean in older YAML; write {}, or \"{}\" for the text", plain,
+          word == "yes" || word == "on", plain);
+  std::string_view digits = plain;
+  if (digits.starts_with('-') || digits.starts_with('+')) digits.remove_prefix(1);
+  if (digits.empty() || digits.front() < '0' || digits.front() > '9') return "";
+  const auto only = [&](std::string_view allowed) {
+    return digits.find_first_not_of(allowed) == std::string_view::npos;
+  };
+  if (only("0123456789"))
+    return digits.front() == '0' && digits.size() > 1
+               ? fmt::format(
+                     "{0} is decimal here, but octal in older YAML; write {1} or 0o{1}, or "
+                     "\"{0}\" for the text",
+                     plain,
+                     digits.substr(std::min(digits.find_first_not_of('0'), digits.size() - 1)))
+               : "";
+  if (only("0123456789_"))
+    return fmt::format(
+        "{0} is text here, but a number in older YAML; leave out the _, or write "
+        "\"{0}\" for the text",
+        plain);
+  if (only("0123456789:"))
+    return fmt::format("{0} is text here, but a number in older YAML; write \"{0}\" for the text",
+                       plain);
+  constexpr std::string_view kDate = "dddd-dd-dd";
+  const auto fits = [](char shape, char c) {
+    return shape == 'd' ? c >= '0' && c <= '9' : c == shape;
+  };
+  if (digits.size() == plain.size() && plain.size() >= kDate.size() &&
+      std::ranges::equal(kDate, plain.substr(0, kDate.size()), fits) &&
+      (plain.size() == kDate.size() || plain[kDate.size()] == 'T' || plain[kDate.size()] == ' '))
+    return fmt::format("{0} is text here, but a date in older YAML; write \"{0}\" for the text",
+                       plain);
+  return "";
+}
+
+void CheckTraps(const YamlTree& tree, YamlTree::NodeNo no, Source& source) {
+  const YamlTree::Node& node = tree[no];
+  for (std::uint32_t i = 0; i < node.size; ++i) {
+    if (node.kind == YamlTree::Kind::kList) CheckTraps(tree, tree.Element(no, i), source);
+    if (node.kind == YamlTree::Kind::kMap) CheckTraps(tree, tree.Value(no, i), source);
+    if (node.kind == YamlTree::Kind::kScalar) break;
+  }
+  if (node.kind != YamlTree::Kind::kScalar || !node.plain) return;
+  if (std::string trap = TrapOf(tree.Text(no)); !trap.empty())
+    source.Add("HW1013", node.place, std::move(trap));
 }
 
 std::string Describe(const YamlTree& tree, YamlTree::NodeNo no) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "headworks/spec/workflow_file.h"
+
 namespace headworks::spec {
 namespace {
 
@@ -39,6 +41,50 @@ TEST(Params, ValuesAreReadAsTheTypeOfTheDefault) {
   EXPECT_EQ(Parse(Declares({{"free", "null"}}), {"free=[no json"}),
             R"({"input":{},"params":{"free":"[no json"}})");
   EXPECT_EQ(Parse(Declares({{"free", "null"}}), {"free="}), R"({"input":{},"params":{"free":""}})");
+}
+
+TEST(Params, DeclaredTypesAndBoundsHold) {
+  const auto workflow = ParseWorkflow(R"(version: 1
+params:
+  text: {type: string}
+  whole: {type: integer, min: 1, max: 3}
+  part: {type: number, min: 0.5}
+  flag: {type: boolean}
+  list: {type: array}
+  map: {type: object}
+  day: {type: date}
+  time: {type: datetime}
+  env: {enum: [dev, prod]}
+  code: {pattern: "[a-z]+"}
+tasks: {a: {run: x}}
+)",
+                                      "w.yaml", "/");
+  ASSERT_TRUE(workflow.has_value()) << workflow.error().message;
+  EXPECT_EQ(Parse(*workflow,
+                  {"text=[1]", "whole=3", "part=0.5", "flag=false", "list=[1]", "map={}",
+                   "day=2024-02-29", "time=2026-01-31T23:59:60.5+01:00", "env=prod", "code=abc"}),
+            R"({"input":{},"params":{"code":"abc","day":"2024-02-29","env":"prod","flag":false,)"
+            R"("list":[1],"map":{},"part":0.5,"text":"[1]","time":"2026-01-31T23:59:60.5+01:00",)"
+            R"("whole":3}})");
+  EXPECT_EQ(
+      Parse(*workflow, {"whole=4", "part=0.4", "flag=1", "list={}", "map=[]", "day=2026-02-29",
+                        "time=2026-01-31T24:00:00Z", "env=test", "code=ab1"}),
+      "HW1203 parameter whole takes 1 to 3, not \"4\"\n"
+      "HW1203 parameter part takes 0.5 or more, not \"0.4\"\n"
+      "HW1203 parameter flag takes true or false, not \"1\"\n"
+      "HW1203 parameter list takes a JSON list, e.g. [1, 2], not \"{}\"\n"
+      "HW1203 parameter map takes a JSON object, e.g. {\"a\": 1}, not \"[]\"\n"
+      "HW1203 parameter day takes a date, e.g. 2026-01-31, not \"2026-02-29\"\n"
+      "HW1203 parameter time takes a time with its zone, e.g. 2026-01-31T08:30:00Z, not "
+      "\"2026-01-31T24:00:00Z\"\n"
+      "HW1203 parameter env takes one of \"dev\", \"prod\", not \"test\"\n"
+      "HW1203 parameter code takes text that matches \"[a-z]+\", not \"ab1\"");
+  EXPECT_EQ(Parse(*workflow, {"whole=2.5"}),
+            "HW1203 parameter whole takes a whole number, not \"2.5\"");
+  EXPECT_EQ(Parse(*workflow, {}),
+            R"({"input":{},"params":{"code":null,"day":null,"env":null,"flag":null,"list":null,)"
+            R"("map":null,"part":null,"text":null,"time":null,"whole":null}})")
+      << "not required";
 }
 
 TEST(Params, EverythingThatIsWrongIsNamedAtOnce) {

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "headworks/model/workflow.h"
+#include "parse.h"
 
 namespace headworks::spec {
 namespace {
@@ -17,31 +18,6 @@ namespace {
 using model::Task;
 using model::TaskRole;
 using model::WorkflowDefinition;
-
-/// "line:column CODE" of each fault.
-std::vector<std::string> FaultsOf(std::string_view text) {
-  std::vector<Fault> faults;
-  const auto result = ParseWorkflow(text, "w.yaml", "/srv", &faults);
-  EXPECT_EQ(result.has_value(), faults.empty());
-  std::vector<std::string> all;
-  for (const Fault& fault : faults) {
-    all.push_back(fmt::format("{}:{} {}", fault.line, fault.column, fault.code));
-    EXPECT_NE(Explain(fault.code), nullptr) << fault.code;
-    EXPECT_NE(result.error().message.find(fault.ToString()), std::string::npos);
-  }
-  return all;
-}
-
-std::string MessageOf(std::string_view text) {
-  const auto result = ParseWorkflow(text, "w.yaml", "/srv");
-  return result ? "" : result.error().message;
-}
-
-WorkflowDefinition Good(std::string_view text) {
-  auto result = ParseWorkflow(text, "w.yaml", "/srv");
-  EXPECT_TRUE(result.has_value()) << result.error().message;
-  return result ? *std::move(result) : WorkflowDefinition{};
-}
 
 TEST(WorkflowFile, SmallestFileHasAllDefaults) {
   WorkflowDefinition expected;
@@ -66,6 +42,24 @@ TEST(WorkflowFile, EveryKeyArrivesInTheModel) {
   d.params = {{"day", model::Param::Plain("null")},
               {"n", model::Param::Plain("3")},
               {"list", model::Param::Plain(R"(["a",1.5,true,{"k":null}])")}};
+  d.params["rows"] = {.type = model::ParamType::kInteger,
+                      .default_json = "5",
+                      .required = false,
+                      .description = "how many",
+                      .allowed = {"5", "7"},
+                      .min = 1,
+                      .max = 9.5,
+                      .pattern = ""};
+  d.params["code"] = {.type = model::ParamType::kString,
+                      .default_json = "null",
+                      .required = true,
+                      .description = "",
+                      .allowed = {},
+                      .min = {},
+                      .max = {},
+                      .pattern = "[a-z]+"};
+  d.tags = {"nightly", "finance"};
+  d.max_active_runs = 2;
   d.env = {{"A", "1.10"}, {"B", "yes"}, {"C", ""}};
   d.base_dir = "/srv";
   d.timeout = std::chrono::hours(1);
@@ -83,7 +77,18 @@ TEST(WorkflowFile, EveryKeyArrivesInTheModel) {
                       .initial = std::chrono::milliseconds(250),
                       .max = minutes(1),
                       .jitter = 0.5,
-                      .max_losses = 2};
+                      .max_losses = 2,
+                      .when = model::RetryCondition{.exit_codes = {69, 75}, .output_matches = ""},
+                      .unless = model::RetryCondition{.exit_codes = {}, .output_matches = "gone"}};
+  d.tasks[0].description = "for readers";
+  std::get<model::ShellAction>(d.tasks[0].action).shell = {"bash", "-e", "-o", "pipefail"};
+  d.tasks[0].env_file = {"a.env", "b.env"};
+  d.tasks[0].when = {"params.n > 1"};
+  d.tasks[0].deadline = minutes(10);
+  d.tasks[0].idempotency_key = "key";
+  d.tasks[0].output = {.mode = model::OutputMode::kStdoutJson,
+                       .type_json = R"({"n":"integer","l":["string"],"o":{"x":"any"}})"};
+  d.tasks[0].labels = {{"team", "data"}};
   d.tasks[0].timeout = seconds(90);
   d.tasks[0].grace = seconds(0);
   d.tasks[0].priority = -5;
@@ -91,6 +96,8 @@ TEST(WorkflowFile, EveryKeyArrivesInTheModel) {
   d.tasks[1].id = "b";
   d.tasks[1].needs = {"a"};
   d.tasks[1].action = model::ExecAction{{"ls", "-l", "5"}};
+  d.tasks[1].output.mode = model::OutputMode::kStdout;
+  d.tasks[1].when = {"true", "1 < 2"};
   d.tasks[1].trigger_rule = model::TriggerRule::kAllDone;
   d.tasks[2].id = "c";
   d.tasks[2].needs = {"a", "b"};
@@ -108,8 +115,13 @@ params:
   day:
   n: 3
   list: [a, 1.5, true, {k: ~}]
+  rows: {type: integer, default: 5, enum: [5, 7], min: 1, max: 9.5, description: how many}
+  code: {type: string, required: true, pattern: "[a-z]+"}
+tags: [nightly, finance]
+x-mine: {anything: [1, 2]}
 env: {A: 1.10, B: yes, C: ""}
 max_parallel: 4
+max_active_runs: 2
 timeout: 1h
 on_failure: cancel_rest
 finally_timeout: 2m
@@ -122,12 +134,27 @@ tasks:
     env: {X: 0x10}
     inherit_env: [SSH_AUTH_SOCK]
     cwd: sub
-    retry: {max_attempts: 3, backoff: linear, initial: 250ms, max: 1m, jitter: 0.5, max_losses: 2}
+    shell: bash
+    env_file: [a.env, b.env]
+    when: params.n > 1
+    deadline: 10m
+    idempotency_key: key
+    output: {from: stdout-json, type: {n: integer, l: [string], o: {x: any}}}
+    labels: {team: data}
+    retry:
+      max_attempts: 3
+      backoff: linear
+      initial: 250ms
+      max: 1m
+      jitter: 0.5
+      max_losses: 2
+      when: {exit_codes: [75, 69, 75]}
+      unless: {output_matches: gone}
     timeout: 1m30s
     grace: 0s
     priority: -5
     allow_failure: true
-  b: {needs: a, exec: [ls, -l, 5], trigger_rule: all_done}
+  b: {needs: a, exec: [ls, -l, 5], trigger_rule: all_done, output: stdout, when: [true, 1 < 2]}
   c: {needs: [a, b], function: report}
 on_cancel:
   undo: {run: "true"}
@@ -283,7 +310,8 @@ TEST(WorkflowFile, MessagesSayWhatToWrite) {
   says("version: 1\ntasks: {a: {run: x, allow_failure: yes}}", "write true or false, not \"yes\"");
   says("version: 1\ntasks: {a: {run: x, retry: 3}}", "{max_attempts: 3}");
   says("version: 1\nneeds: a\ntasks: {a: {run: x}}", "it belongs to a task");
-  says("version: 1\nsecrets: a\ntasks: {a: {run: x}}", "it comes with a later version");
+  says("version: 1\nsecrets: a\ntasks: {a: {run: x}}",
+       "it comes with the secret store; until then name");
   says("version: 1\ntasks: {a: {run: x, retry: {backoff: exponental}}}", "'exponential'?");
   says("version: 1\ntasks:\n  a: {run: x}\n  a: {run: y}\n", "first in line 3, column 3");
   says("version: 1\ntasks:\n  a: {run: x, needs: b}\n  b: {run: x, needs: a}\n", "a -> b -> a");

@@ -23,6 +23,8 @@ struct Fault {
 
   /// "file:line:column: CODE message", then the excerpt.  No line break at the end.
   std::string ToString() const;
+
+  bool operator==(const Fault&) const = default;
 };
 
 /// What `headworks explain CODE` prints.

@@ -1,0 +1,189 @@
+#include "expression_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "expression_types.h"
+#include "headworks/base/json.h"
+#include "headworks/expr/program.h"
+#include "headworks/expr/shell_template.h"
+#include "headworks/expr/template.h"
+#include "scalar_place.h"
+#include "workflow_reader.h"
+
+namespace headworks::spec {
+namespace {
+
+using NodeNo = YamlTree::NodeNo;
+using Kind = YamlTree::Kind;
+
+std::string_view CodeOf(expr::FaultKind kind) {
+  switch (kind) {
+    case expr::FaultKind::kSyntax:
+      return "HW1301";
+    case expr::FaultKind::kUnknownName:
+      return "HW1302";
+    case expr::FaultKind::kType:
+      return "HW1303";
+    case expr::FaultKind::kLimit:
+      return "HW1304";
+    case expr::FaultKind::kShell:
+      return "HW1305";
+  }
+  return "HW1301";
+}
+
+/// What the script's quoting means, by the program that runs it.
+expr::Shell ShellOf(const model::Task& task) {
+  const auto* action = std::get_if<model::ShellAction>(&task.action);
+  if (action == nullptr || action->shell.empty()) return expr::Shell::kSh;
+  std::string_view program = action->shell.front();
+  program = program.substr(program.rfind('/') + 1);
+  if (program == "bash") return expr::Shell::kBash;
+  return program == "sh" || program == "dash" ? expr::Shell::kSh : expr::Shell::kOther;
+}
+
+class ExpressionChecker {
+ public:
+  ExpressionChecker(const WorkflowDraft& draft, const YamlTree& tree, Source& source)
+      : draft_(draft), tree_(tree), source_(source), types_(draft) {}
+
+  void Check(const ExpressionUse& use);
+
+ private:
+  /// Each scalar of a value that may hold expressions.
+  void CheckNode(const ExpressionUse& use, NodeNo no);
+  void CheckWhen(const ExpressionUse& use, NodeNo no);
+  void CheckTemplate(const ExpressionUse& use, NodeNo no);
+  const expr::Environment& EnvironmentOf(const ExpressionUse& use);
+  void Add(const ExpressionUse& use, NodeNo no, const std::vector<expr::Fault>& faults);
+  /// What the fault's name makes one think of; empty = nothing.
+  std::string Hint(const ExpressionUse& use, std::string_view text, const expr::Fault& fault) const;
+  bool Charge(NodeNo no);
+
+  const WorkflowDraft& draft_;
+  const YamlTree& tree_;
+  Source& source_;
+  const ExpressionTypes types_;
+  /// Of the last use.
+  std::optional<expr::Environment> environment_;
+  std::size_t task_ = 0;
+  ValueType type_ = ValueType::kAny;
+  std::size_t compiled_ = 0;
+};
+
+const expr::Environment& ExpressionChecker::EnvironmentOf(const ExpressionUse& use) {
+  const auto rank = [](ValueType type) {
+    return type == ValueType::kWhen || type == ValueType::kAny ? type : ValueType::kTemplate;
+  };
+  if (environment_ && use.task == task_ && rank(use.type) == rank(type_)) return *environment_;
+  task_ = use.task;
+  type_ = use.type;
+  environment_ = use.type == ValueType::kAny ? types_.OfParam()
+                 : use.task == ExpressionUse::kNoTask
+                     ? types_.OfWorkflow()
+                     : types_.OfTask(use.task, use.type != ValueType::kWhen);
+  return *environment_;
+}
+
+std::string ExpressionChecker::Hint(const ExpressionUse& use, std::string_view text,
+                                    const expr::Fault& fault) const {
+  if (fault.kind != expr::FaultKind::kUnknownName) return "";
+  const std::string_view before = text.substr(0, fault.offset);
+  std::string_view name = text.substr(fault.offset);
+  if (before.ends_with('[') && !name.empty()) name.remove_prefix(1);  // the quote
+  name =
+      name.substr(0, name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                            "0123456789_-"));
+  const bool of_needs = before.ends_with("needs.") || before.ends_with("needs[");
+  if (of_needs && types_.HasTask(name) && use.task != ExpressionUse::kNoTask)
+    return "; there is such a task, so add it to this task's needs";
+  if (use.task == ExpressionUse::kNoTask && (name == "needs" || name == "matrix"))
+    return fmt::format("; {} is known in a task only", name);
+  if (before.ends_with("run.") && (name == "outcome" || name == "failed_tasks"))
+    return fmt::format("; {} is known to tasks under finally only", name);
+  return "";
+}
+
+void ExpressionChecker::Add(const ExpressionUse& use, NodeNo no,
+                            const std::vector<expr::Fault>& faults) {
+  const std::string_view text = tree_.Text(no);
+  for (const expr::Fault& fault : faults)
+    source_.Add(CodeOf(fault.kind), PlaceInScalar(source_, tree_[no].place, text, fault.offset),
+                fault.message + Hint(use, text, fault));
+}
+
+/// Aliases can make much of a small file.
+bool ExpressionChecker::Charge(NodeNo no) {
+  compiled_ += tree_[no].size;
+  if (compiled_ <= kMaxCompiledBytes) return true;
+  source_.Add("HW1304", tree_[no].place,
+              fmt::format("the expressions of this file, and the texts they stand in, come to more "
+                          "than {} MiB; share fewer of them by aliases",
+                          kMaxCompiledBytes >> 20));
+  return false;
+}
+
+void ExpressionChecker::CheckWhen(const ExpressionUse& use, NodeNo no) {
+  const std::string_view text = tree_.Text(no);
+  if (const std::size_t at = text.find("${{"); at != std::string_view::npos) {
+    source_.Add("HW1301", PlaceInScalar(source_, tree_[no].place, text, at),
+                "when is an expression as a whole; leave out ${{ and }}");
+    return;
+  }
+  std::vector<expr::Fault> faults;
+  const auto program = expr::Program::Compile(text, EnvironmentOf(use), &faults);
+  Add(use, no, faults);
+  if (!program) return;
+  const expr::Type& type = program->type();
+  if (!type.is_dyn() && type.kind() != expr::Type::Kind::kBool)
+    source_.Add("HW1303", PlaceInScalar(source_, tree_[no].place, text, 0),
+                fmt::format("when must be true or false, and this is {}; compare it with something",
+                            type.ToString()));
+}
+
+void ExpressionChecker::CheckTemplate(const ExpressionUse& use, NodeNo no) {
+  std::vector<expr::Fault> faults;
+  const std::string_view text = tree_.Text(no);
+  const expr::Environment& environment = EnvironmentOf(use);
+  if (use.key == "run")
+    static_cast<void>(expr::ShellTemplate::Parse(text, ShellOf(draft_.definition.tasks[use.task]),
+                                                 environment, &faults));
+  else if (use.type == ValueType::kAny)
+    static_cast<void>(expr::Template::Parse(text, environment, &faults));
+  else
+    static_cast<void>(expr::Template::ParseArgument(text, environment, &faults));
+  Add(use, no, faults);
+}
+
+void ExpressionChecker::CheckNode(const ExpressionUse& use, NodeNo no) {
+  const YamlTree::Node& node = tree_[no];
+  if (node.kind == Kind::kList)
+    for (std::uint32_t i = 0; i < node.size; ++i) CheckNode(use, tree_.Element(no, i));
+  if (node.kind == Kind::kMap && use.type == ValueType::kTemplateMap)
+    for (std::uint32_t i = 0; i < node.size; ++i) CheckNode(use, tree_.Value(no, i));
+  if (node.kind != Kind::kScalar || node.faulty) return;
+  const bool is_when = use.type == ValueType::kWhen;
+  if (!is_when && tree_.Text(no).find("${{") == std::string_view::npos) return;
+  if (!Charge(no)) return;
+  if (is_when)
+    CheckWhen(use, no);
+  else
+    CheckTemplate(use, no);
+}
+
+void ExpressionChecker::Check(const ExpressionUse& use) {
+  if (compiled_ <= kMaxCompiledBytes) CheckNode(use, use.node);
+}
+
+}  // namespace
+
+void CheckExpressions(const WorkflowDraft& draft, const YamlTree& tree, Source& source) {
+  if (draft.expressions.empty()) return;
+  ExpressionChecker checker(draft, tree, source);
+  for (const ExpressionUse& use : draft.expressions) checker.Check(use);
+}
+
+}  // namespace headworks::spec

@@ -1,0 +1,202 @@
+#include "expression_types.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <utility>
+
+#include "headworks/base/check.h"
+#include "headworks/base/json.h"
+
+namespace headworks::spec {
+namespace json = boost::json;
+using expr::Type;
+namespace {
+
+using Fields = std::vector<Type::Field>;
+
+void Declare(expr::Environment& environment, std::string name, Type type) {
+  const Status declared = environment.Declare(std::move(name), std::move(type));
+  HEADWORKS_CHECK(declared.has_value());
+}
+
+Type OfParamType(model::ParamType type) {
+  using model::ParamType;
+  switch (type) {
+    case ParamType::kString:
+    case ParamType::kDate:
+    case ParamType::kDateTime:
+      return Type::Kind::kString;
+    case ParamType::kInteger:
+      return Type::Kind::kInt;
+    case ParamType::kBoolean:
+      return Type::Kind::kBool;
+    case ParamType::kArray:
+      return Type::List({});
+    case ParamType::kObject:
+      return Type::Object({}, true);
+    case ParamType::kAny:
+    case ParamType::kNumber:
+      break;
+  }
+  return {};
+}
+
+Type OfValue(const json::value& value) {
+  switch (value.kind()) {
+    case json::kind::string:
+      return Type::Kind::kString;
+    case json::kind::bool_:
+      return Type::Kind::kBool;
+    case json::kind::int64:
+      return Type::Kind::kInt;
+    default:
+      return {};
+  }
+}
+
+Type OfParam(const model::Param& param) {
+  const auto usual = ParseJson(param.default_json, {});
+  if (param.type == model::ParamType::kAny) {
+    // Any number may be given for a number.
+    if (!usual || usual->is_number()) return {};
+    if (usual->is_array()) return Type::List({});
+    return usual->is_object() ? Type::Object({}, true) : OfValue(*usual);
+  }
+  const Type type = OfParamType(param.type);
+  return !param.required && usual && usual->is_null() ? Type::Nullable(type) : type;
+}
+
+/// Of a declared output: names of types, [type], maps of fields.
+Type OfDeclared(const json::value& declared) {
+  if (const json::object* object = declared.if_object()) {
+    Fields fields;
+    for (const auto& member : *object)
+      fields.push_back({std::string(member.key()), OfDeclared(member.value())});
+    return Type::Object(std::move(fields), false);
+  }
+  if (const json::array* array = declared.if_array())
+    return Type::List(array->empty() ? Type() : OfDeclared(array->front()));
+  if (!declared.is_string()) return {};
+  const std::string_view name = declared.get_string();
+  const std::span<const std::string_view> names = TypeNames();
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) return {};
+  return OfParamType(static_cast<model::ParamType>(found - names.begin() + 1));
+}
+
+Type OutputType(const model::Task& task) {
+  const auto declared = ParseJson(task.output.type_json, {});
+  return declared ? OfDeclared(*declared) : Type::Object({}, true);
+}
+
+/// One object for all combinations: a field that some lack, or that differs, is dyn.
+Type OfMatrix(const Matrix& matrix) {
+  Fields fields;
+  for (const json::object& combination : matrix.combinations)
+    for (const auto& member : combination) {
+      const Type type = OfValue(member.value());
+      const auto known = std::ranges::find(fields, member.key(), &Type::Field::name);
+      if (known == fields.end())
+        fields.push_back({std::string(member.key()), type});
+      else if (!(known->type == type))
+        known->type = {};
+    }
+  return Type::Object(std::move(fields), false);
+}
+
+}  // namespace
+
+ExpressionTypes::ExpressionTypes(const WorkflowDraft& draft) : draft_(draft) {
+  for (std::size_t i = 0; i < draft.definition.tasks.size(); ++i)
+    by_id_.emplace(draft.definition.tasks[i].id, i);
+  for (const Matrix& matrix : draft.matrices) matrices_.emplace(matrix.task, &matrix);
+  Fields params;
+  for (const auto& [name, param] : draft.definition.params)
+    params.push_back({name, spec::OfParam(param)});
+  params_ = Type::Object(std::move(params), false);
+  Fields run;
+  for (const char* name : {"id", "workflow", "created_at"})
+    run.push_back({name, Type::Kind::kString});
+  run_ = Type::Object(run, false);
+  run.push_back({"outcome", Type::Kind::kString});
+  run.push_back({"failed_tasks", Type::List(Type::Kind::kString)});
+  run_of_finally_ = Type::Object(std::move(run), false);
+}
+
+const Matrix* ExpressionTypes::MatrixOf(std::size_t task) const {
+  const auto found = matrices_.find(task);
+  return found == matrices_.end() ? nullptr : found->second;
+}
+
+Type ExpressionTypes::EnvType(const model::Task* task) const {
+  // The file's own names, so that a misspelt one is found.
+  Fields fields;
+  for (const auto& [name, value] : draft_.definition.env)
+    fields.push_back({name, Type::Kind::kString});
+  if (task != nullptr)
+    for (const auto& [name, value] : task->env)
+      if (!draft_.definition.env.contains(name)) fields.push_back({name, Type::Kind::kString});
+  return Type::Object(std::move(fields), false);
+}
+
+Type ExpressionTypes::NeedType(std::size_t task, std::size_t need) const {
+  const model::Task& needed = draft_.definition.tasks[need];
+  Fields one = {{"state", Type::Kind::kString}, {"output", OutputType(needed)}};
+  const Matrix* matrix = MatrixOf(need);
+  if (matrix == nullptr) return Type::Object(std::move(one), false);
+  one.push_back({"matrix", OfMatrix(*matrix)});
+  Fields many = {{"states", Type::List(Type::Kind::kString)},
+                 {"outputs", Type::List(OutputType(needed))},
+                 {"matrices", Type::List(OfMatrix(*matrix))}};
+  switch (NeededInstances(MatrixOf(task), *matrix)) {
+    case Instances::kOne:
+      return Type::Object(std::move(one), false);
+    case Instances::kSeveral:
+      return Type::Object(std::move(many), false);
+    case Instances::kEither:
+      break;
+  }
+  return {};
+}
+
+Type ExpressionTypes::NeedsType(std::size_t task) const {
+  Fields fields;
+  for (const std::string& need : draft_.definition.tasks[task].needs) {
+    const auto found = by_id_.find(need);
+    const bool again = std::ranges::find(fields, need, &Type::Field::name) != fields.end();
+    if (again) continue;
+    // One that does not exist is a fault already, and not worth a second.
+    fields.push_back({need, found == by_id_.end() ? Type() : NeedType(task, found->second)});
+  }
+  return Type::Object(std::move(fields), false);
+}
+
+expr::Environment ExpressionTypes::OfParam() const {
+  expr::Environment environment;
+  Declare(environment, "run", run_);
+  Declare(environment, "slot", {});
+  return environment;
+}
+
+expr::Environment ExpressionTypes::OfWorkflow() const {
+  expr::Environment environment = OfParam();
+  Declare(environment, "params", params_);
+  Declare(environment, "input", Type::Object({}, true));
+  Declare(environment, "env", Type::Map(Type::Kind::kString, Type::Kind::kString));
+  return environment;
+}
+
+expr::Environment ExpressionTypes::OfTask(std::size_t task, bool rendered) const {
+  const model::Task& of = draft_.definition.tasks[task];
+  expr::Environment environment;
+  Declare(environment, "params", params_);
+  Declare(environment, "input", Type::Object({}, true));
+  Declare(environment, "needs", NeedsType(task));
+  Declare(environment, "run", of.role == model::TaskRole::kFinally ? run_of_finally_ : run_);
+  Declare(environment, "slot", {});
+  if (const Matrix* matrix = MatrixOf(task)) Declare(environment, "matrix", OfMatrix(*matrix));
+  if (rendered) Declare(environment, "env", EnvType(&of));
+  return environment;
+}
+
+}  // namespace headworks::spec

@@ -1,0 +1,168 @@
+#include "reader.h"
+
+#include <fmt/format.h>
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "headworks/base/json.h"
+#include "headworks/base/text.h"
+#include "headworks/base/time.h"
+#include "yaml_value.h"
+
+/// Values, whatever key they stand behind.
+namespace headworks::spec {
+
+void Reader::WrongType(NodeNo no, std::string_view wanted) {
+  Fault("HW1009", no, fmt::format("{}, not {}", wanted, Describe(tree_, no)));
+}
+
+Reader::NodeNo Reader::FindKey(NodeNo map, std::string_view key) const {
+  for (std::uint32_t i = 0; Is(map, Kind::kMap) && i < tree_[map].size; ++i)
+    if (tree_.Text(tree_.Key(map, i)) == key) return tree_.Key(map, i);
+  return kNone;
+}
+
+void Reader::UnknownKey(NodeNo key, std::span<const std::string_view> here) {
+  const std::string_view text = tree_.Text(key);
+  const std::string quoted = QuoteJson(text);
+  for (const KeyMap& map : Language())
+    if (std::ranges::find(map.keys, text, &Key::name) != map.keys.end() &&
+        (map.name == "workflow" || map.name == "task" || map.name == "retry"))
+      return Fault(
+          "HW1006", key,
+          fmt::format("the key {} does not belong here; it belongs {}", quoted, map.place));
+  const std::span<const ReservedKey> reserved = ReservedKeys();
+  if (const auto found = std::ranges::find(reserved, text, &ReservedKey::name);
+      found != reserved.end())
+    return Fault("HW1007", key,
+                 fmt::format("the key {} is reserved: it {}; until then {}", quoted, found->comes,
+                             found->until_then));
+  const std::string hint = DidYouMean(text, here);
+  Fault("HW1006", key,
+        fmt::format("unknown key {}{}", quoted,
+                    hint.empty() ? fmt::format("; known here: {}", fmt::join(here, ", ")) : hint));
+}
+
+void Reader::Text(NodeNo no, std::string& into) {
+  if (Is(no, Kind::kScalar))
+    into = tree_.Text(no);
+  else
+    WrongType(no, "text belongs here");
+}
+
+void Reader::Command(NodeNo no, std::string& into) {
+  if (Is(no, Kind::kNull)) return;
+  into = "true";
+  Text(no, into);
+}
+
+void Reader::Bool(NodeNo no, bool& into) {
+  if (Is(no, Kind::kScalar) && tree_[no].plain)
+    if (const auto value = BoolOf(tree_.Text(no))) {
+      into = *value;
+      return;
+    }
+  WrongType(no, "write true or false");
+}
+
+void Reader::Integer(NodeNo no, int& into) {
+  const auto number =
+      Is(no, Kind::kScalar) && tree_[no].plain ? NumberOf(tree_.Text(no)) : std::nullopt;
+  if (!number) return WrongType(no, "a whole number belongs here");
+  if (const std::string trap = TrapOf(tree_.Text(no)); !trap.empty())
+    return Fault("HW1013", no, trap);
+  const char* end = number->data() + number->size();
+  int value = 0;
+  const auto [stop, ec] = std::from_chars(number->data(), end, value);
+  if (ec == std::errc::result_out_of_range)
+    Fault("HW1010", no, fmt::format("{} is too large a number", *number));
+  else if (stop != end)
+    WrongType(no, "a whole number belongs here");
+  else
+    into = value;
+}
+
+void Reader::Fraction(NodeNo no, double& into) {
+  const auto number =
+      Is(no, Kind::kScalar) && tree_[no].plain ? NumberOf(tree_.Text(no)) : std::nullopt;
+  if (!number) return WrongType(no, "a number belongs here");
+  std::from_chars(number->data(), number->data() + number->size(), into);
+}
+
+void Reader::Time(NodeNo no, Duration& into) {
+  if (!Is(no, Kind::kScalar)) return WrongType(no, "a duration such as 30s belongs here");
+  const auto duration = ParseDuration(tree_.Text(no));
+  if (duration)
+    into = *duration;
+  else if (!TrapOf(tree_.Text(no)).empty() && tree_.Text(no).find(':') != std::string_view::npos)
+    Fault("HW1013", no,
+          fmt::format("{} could be hours or minutes; write the units, e.g. 1h30m or 1m30s",
+                      Describe(tree_, no)));
+  else
+    Fault("HW1010", no, duration.error().message);
+}
+
+void Reader::Texts(NodeNo no, std::string_view wanted, std::vector<std::string>& into) {
+  into.clear();
+  if (Is(no, Kind::kScalar)) {
+    into.emplace_back(tree_.Text(no));
+  } else if (Is(no, Kind::kList)) {
+    into.reserve(tree_[no].size);
+    for (std::uint32_t i = 0; i < tree_[no].size; ++i) {
+      const NodeNo element = tree_.Element(no, i);
+      if (Is(element, Kind::kScalar))
+        into.emplace_back(tree_.Text(element));
+      else
+        WrongType(element, wanted);
+    }
+  } else {
+    WrongType(no, wanted);
+  }
+}
+
+void Reader::TextMap(NodeNo no, std::string_view wanted, std::map<std::string, std::string>& into) {
+  if (!Is(no, Kind::kMap)) return WrongType(no, wanted);
+  for (std::uint32_t i = 0; i < tree_[no].size; ++i) {
+    const NodeNo value = tree_.Value(no, i);
+    const std::string_view name = tree_.Text(tree_.Key(no, i));
+    if (Is(value, Kind::kScalar))
+      into.insert_or_assign(std::string(name), std::string(tree_.Text(value)));
+    else if (Is(value, Kind::kNull))
+      Fault("HW1009", value,
+            fmt::format("{} has no value; write \"\" for an empty one, or remove it",
+                        QuoteJson(name)));
+    else
+      WrongType(value, fmt::format("the value of {} must be text", QuoteJson(name)));
+  }
+}
+
+std::optional<std::size_t> Reader::Choice(NodeNo no, std::span<const std::string_view> names) {
+  const std::string_view text = Is(no, Kind::kScalar) ? tree_.Text(no) : "";
+  const auto found = std::ranges::find(names, text);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  Fault("HW1010", no,
+        fmt::format("{} is none of {}{}", Describe(tree_, no), fmt::join(names, ", "),
+                    DidYouMean(text, names)));
+  return std::nullopt;
+}
+
+void Reader::Pattern(NodeNo no, std::string& into) {
+  if (!Is(no, Kind::kScalar)) return WrongType(no, "a regular expression belongs here");
+  const std::string_view text = tree_.Text(no);
+  const re2::RE2 pattern(re2::StringPiece(text.data(), text.size()), re2::RE2::Quiet);
+  if (pattern.ok())
+    into = text;
+  else
+    Fault("HW1010", no,
+          fmt::format("{} is no regular expression of RE2: {}", Describe(tree_, no),
+                      pattern.error()));
+}
+
+void Reader::Json(NodeNo no, std::string& into) {
+  CheckTraps(tree_, no, source_);
+  into = ToJson(tree_, no, source_);
+}
+
+}  // namespace headworks::spec

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "expression_check.h"
+#include "headworks/model/workflow.h"
+#include "language.h"
+#include "matrix.h"
+#include "source.h"
+#include "yaml_tree.h"
+
+namespace headworks::spec {
+
+class Reader;
+
+/// A key and what reads its value; `T` is what its map describes.
+template <typename T>
+struct Entry {
+  Key key;
+  void (*read)(Reader&, YamlTree::NodeNo value, T& into);
+};
+
+/// A task while it is read: what is kept apart until the whole is known.
+struct TaskDraft : model::Task {
+  std::vector<std::string> shell;
+  /// The node of the matrix, or kNone.
+  YamlTree::NodeNo matrix = ~YamlTree::NodeNo{0};
+};
+
+/// The keys of the map that describes a `T`: a part of the language (keys.cc).
+template <typename T>
+std::span<const Entry<T>> EntriesOf();
+template <>
+std::span<const Entry<model::WorkflowDefinition>> EntriesOf();
+template <>
+std::span<const Entry<model::Param>> EntriesOf();
+template <>
+std::span<const Entry<TaskDraft>> EntriesOf();
+template <>
+std::span<const Entry<model::RetryPolicy>> EntriesOf();
+template <>
+std::span<const Entry<model::RetryCondition>> EntriesOf();
+template <>
+std::span<const Entry<model::OutputSpec>> EntriesOf();
+
+/// Turns a tree into a definition by way of the table of keys.  One use.
+class Reader {
+ public:
+  using NodeNo = YamlTree::NodeNo;
+  using Kind = YamlTree::Kind;
+  static constexpr NodeNo kNone = ~NodeNo{0};
+
+  Reader(const YamlTree& tree, Source& source) : tree_(tree), source_(source) {}
+
+  model::WorkflowDefinition Workflow();
+  /// Of the tasks of the workflow that was read.
+  std::vector<Matrix> TakeMatrices() { return std::move(matrices_); }
+  std::vector<ExpressionUse> TakeExpressions() { return std::move(expressions_); }
+
+  // Values: each reads the node into `into`, or says what is wrong and leaves it.
+  void Text(NodeNo no, std::string& into);
+  /// As Text, but nothing is left to the check, which knows what an empty command means.
+  void Command(NodeNo no, std::string& into);
+  void Bool(NodeNo no, bool& into);
+  void Integer(NodeNo no, int& into);
+  void Fraction(NodeNo no, double& into);
+  void Time(NodeNo no, Duration& into);
+  /// One text or a list of them.
+  void Texts(NodeNo no, std::string_view wanted, std::vector<std::string>& into);
+  /// Adds to `into`; a name that is there already gets the new value.
+  void TextMap(NodeNo no, std::string_view wanted, std::map<std::string, std::string>& into);
+  /// The position of the value in `names`.
+  std::optional<std::size_t> Choice(NodeNo no, std::span<const std::string_view> names);
+  void Pattern(NodeNo no, std::string& into);
+  void Json(NodeNo no, std::string& into);
+
+  // Parts of the language.
+  void Version(NodeNo no);
+  void Params(NodeNo no, std::map<std::string, model::Param>& into);
+  void ParamType(NodeNo no, model::Param& into);
+  void Defaults(NodeNo no);
+  void Tasks(NodeNo no, model::TaskRole role, std::vector<model::Task>& into);
+  void Exec(NodeNo no, TaskDraft& into);
+  void Shell(NodeNo no, std::vector<std::string>& into);
+  void When(NodeNo no, std::vector<std::string>& into);
+  void Retry(NodeNo no, model::RetryPolicy& into);
+  void Condition(NodeNo no, std::optional<model::RetryCondition>& into);
+  void ExitCodes(NodeNo no, std::vector<int>& into);
+  void Output(NodeNo no, model::OutputSpec& into);
+  void OutputType(NodeNo no, std::string& into);
+
+  void Fault(std::string_view code, NodeNo no, std::string message) {
+    source_.Add(code, tree_[no].place, std::move(message));
+  }
+  void WrongType(NodeNo no, std::string_view wanted);
+
+ private:
+  bool Is(NodeNo no, Kind kind) const { return tree_[no].kind == kind; }
+  template <typename T>
+  void Map(NodeNo map, T& into, bool in_defaults = false);
+  template <typename T>
+  void ReadEntry(const Entry<T>& entry, NodeNo value, T& into);
+  void UnknownKey(NodeNo key, std::span<const std::string_view> here);
+  /// The key's node, or kNone.
+  NodeNo FindKey(NodeNo map, std::string_view key) const;
+
+  model::Param ReadParam(NodeNo no);
+  void CheckParam(NodeNo map, model::Param& param);
+  /// The value as JSON: where text is wanted, a scalar is taken as it is written.
+  std::string JsonOf(NodeNo no, model::ParamType type);
+  TaskDraft ReadTask(NodeNo key, NodeNo value);
+  void CheckActions(NodeNo key, NodeNo map, TaskDraft& task);
+  void ReadMatrixOf(NodeNo task, const TaskDraft& draft, std::size_t position);
+  std::string TypeOf(NodeNo no);
+
+  const YamlTree& tree_;
+  Source& source_;
+  TaskDraft defaults_;
+  /// Position of the task that is being read.
+  std::size_t task_ = ExpressionUse::kNoTask;
+  std::vector<ExpressionUse> expressions_;
+  std::vector<Matrix> matrices_;
+  std::size_t matrix_work_ = 0;
+  /// What the copies that matrices make weigh.
+  std::size_t copied_ = 0;
+};
+
+}  // namespace headworks::spec

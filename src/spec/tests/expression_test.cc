@@ -1,0 +1,192 @@
+#include "parse.h"
+#include "scalar_place.h"
+
+namespace headworks::spec {
+namespace {
+
+using Faults = std::vector<std::string>;
+
+void ExpectSays(std::string_view text, std::string_view message) {
+  EXPECT_NE(MessageOf(text).find(message), std::string::npos) << text << "\n" << MessageOf(text);
+}
+
+/// A file with parameters of every kind, whose task `t` has these lines.
+std::string Task(std::string_view lines) {
+  return fmt::format(R"(version: 1
+params:
+  s: text
+  n: {{type: integer, default: 1}}
+  x: {{type: number, default: 1.5}}
+  flag: false
+  list: [1]
+  map: {{type: object, default: {{a: 1}}}}
+  day: {{type: date}}
+env: {{A: x}}
+tasks:
+  up: {{run: x, output: {{type: {{n: integer, l: [string], o: {{k: boolean}}}}}}}}
+  a-b: {{run: x}}
+  other: {{run: x}}
+  m: {{run: x, matrix: {{os: [a, b], i: [1, 2]}}}}
+  t:
+    needs: [up, a-b, m]
+{})",
+                     lines);
+}
+std::string When(std::string_view expression) {
+  return Task(fmt::format("    run: x\n    when: \"{}\"\n", expression));
+}
+std::string Exec(std::string_view text) {
+  return Task(fmt::format("    exec: [x, \"{}\"]\n", text));
+}
+
+TEST(Expressions, WhatIsDeclaredIsKnown) {
+  for (const char* good :
+       {"params.n > 1", "params.s == 'x' && !params.flag", "params.x > 1.0",
+        "params.list.size() > 0", "params.map.anything == 1",
+        "params.day != null && params.day < '2027'", "needs.up.output.n + 1 > 2",
+        "needs.up.output.o.k", "'x' in needs.up.output.l", "needs.up.state == 'succeeded'",
+        "needs['a-b'].output.undeclared == 3", "needs.m.outputs.all(o, o.ok)",
+        "needs.m.matrices[0].os == 'a'", "'failed' in needs.m.states",
+        "run.id != '' && run.workflow == 'w'", "slot == null", "input.anything == 1", "true"})
+    EXPECT_EQ(MessageOf(When(good)), "") << good;
+  for (const char* good : {"${{ params.s }}", "n=${{ params.n }} ${{ env.A }}", "$${{ no }}",
+                           "${{ needs.up.output.l.join(',') }}"})
+    EXPECT_EQ(MessageOf(Exec(good)), "") << good;
+}
+
+TEST(Expressions, FaultsHaveCodesByKind) {
+  const auto codes = [](std::string_view expression) {
+    Faults faults = FaultsOf(When(expression));
+    for (std::string& fault : faults) fault = fault.substr(fault.find(' ') + 1);
+    return faults;
+  };
+  EXPECT_EQ(codes("params.n >"), Faults{"HW1301"});
+  EXPECT_EQ(codes(""), Faults{"HW1301"});
+  EXPECT_EQ(codes("${{ params.flag }}"), Faults{"HW1301"});
+  EXPECT_EQ(codes("params.m == 1"), Faults{"HW1302"});
+  EXPECT_EQ(codes("needs.up.output.m == 1 || nope"), (Faults{"HW1302", "HW1302"}));
+  EXPECT_EQ(codes("env.A == 'x'"), Faults{"HW1302"}) << "only texts that are rendered see env";
+  EXPECT_EQ(codes("matrix.os == 'a'"), Faults{"HW1302"}) << "the task has no matrix";
+  EXPECT_EQ(codes("run.outcome == 'failed'"), Faults{"HW1302"});
+  EXPECT_EQ(codes("params.s > 1"), Faults{"HW1303"});
+  EXPECT_EQ(codes("params.n"), Faults{"HW1303"});
+  EXPECT_EQ(codes("needs.m.output.x"), Faults{"HW1302"}) << "several instances";
+  EXPECT_EQ(FaultsOf(Exec("${{ params.list }}")).size(), 1U);
+  EXPECT_EQ(FaultsOf(Exec("x ${{ null }}")).size(), 1U);
+  EXPECT_EQ(FaultsOf(Exec("${{ params.s")).size(), 1U);
+}
+
+TEST(Expressions, MessagesSayWhatToWrite) {
+  ExpectSays(When("needs.other.state == 'x'"),
+             "there is such a task, so add it to this task's needs");
+  ExpectSays(When("needs['other'].state == 'x'"), "so add it to this task's needs");
+  ExpectSays(When("needs.upp.state == 'x'"), "did you mean 'up'?");
+  ExpectSays(When("params.lst == []"), "did you mean 'list'?");
+  ExpectSays(When("needs.a-b.state == 'x'"), "needs[\"a-b\"]");
+  ExpectSays(When("${{ params.flag }}"), "leave out ${{ and }}");
+  ExpectSays(When("params.n"), "this is int; compare it");
+  ExpectSays(When("run.outcome == 'failed'"), "known to tasks under finally only");
+  ExpectSays("version: 1\nenv: {A: '${{ needs.a.state }}'}\ntasks: {a: {run: x}}\n",
+             "needs is known in a task only");
+  ExpectSays("version: 1\ntasks:\n  a:\n    run: x\n    when: !params.flag\n", "in quotes");
+  ExpectSays("version: 1\ntasks: {a: {run: echo ${{ run.id }}}}\n", "needs quotes");
+}
+
+TEST(Expressions, EachPlaceKnowsWhatItCanKnow) {
+  EXPECT_EQ(FaultsOf(R"(version: 1
+params:
+  a: ${{ run.id }}
+  b: {type: integer, default: "${{ params.a }}"}
+env:
+  A: ${{ params.a }}
+  B: ${{ matrix.os }}
+defaults:
+  env: {C: "${{ env.A }}", D: "${{ needs.up.state }}"}
+tasks:
+  up:
+    run: x
+    cwd: ${{ params.a }}
+    idempotency_key: ${{ run.id }}-${{ parms.a }}
+    env_file: [a, "${{ nope }}"]
+    env: {E: "${{ env.A }}"}
+  m:
+    matrix: {os: [a, b], include: [{os: a, extra: 1}]}
+    when: matrix.os == 'a' && matrix.extra == 1
+    exec: ["${{ matrix.so }}", "${{ env.C }}"]
+finally:
+  f: {run: x, when: "run.outcome == 'failed' || 'up' in run.failed_tasks"}
+)"),
+            (Faults{"4:36 HW1302", "7:10 HW1302", "9:36 HW1302", "14:40 HW1302", "15:24 HW1302",
+                    "20:24 HW1302"}));
+}
+
+TEST(Expressions, ScriptsTakeOnlyWhatAShellSeesAsOneWord) {
+  const auto run = [](std::string_view more, std::string_view script) {
+    return FaultsOf(Task(fmt::format("{}    run: |\n      true\n      {}\n", more, script)));
+  };
+  for (const char* good : {"echo ${{ params.s }}", "echo \"a ${{ params.n }}\"",
+                           "# ${{ nothing is looked at here", "echo '$${{'"}) {
+    EXPECT_EQ(run("", good), Faults{}) << good;
+    EXPECT_EQ(run("    shell: bash\n", good), Faults{}) << good;
+    EXPECT_EQ(run("    shell: [/usr/bin/dash, -e]\n", good), Faults{}) << good;
+  }
+  EXPECT_EQ(run("", "echo '${{ params.s }}'"), Faults{"20:13 HW1305"});
+  EXPECT_EQ(run("", "eval ${{ params.s }}").size(), 1U);
+  EXPECT_EQ(run("", "echo ${{ params.list }}").size(), 1U);
+  EXPECT_EQ(run("", "echo ${{ params.nope }}"), Faults{"20:23 HW1302"});
+  EXPECT_EQ(run("    shell: [python3]\n", "print(${{ params.n }})").size(), 1U);
+  ExpectSays(Task("    run: python3 -c 'print(${{ params.n }})'\n"), "env");
+}
+
+TEST(Expressions, OneOfSeveralInstancesIsSeenAsOne) {
+  const auto faults = [](std::string_view when) {
+    return FaultsOf(fmt::format(R"(version: 1
+tasks:
+  build: {{run: x, matrix: {{os: [a, b]}}, output: {{type: {{n: integer}}}}}}
+  same: {{run: x, needs: build, matrix: {{os: [a, b]}}, when: "{0}"}}
+)",
+                                when));
+  };
+  EXPECT_EQ(faults("needs.build.output.n > 1 && needs.build.matrix.os == matrix.os"), Faults{});
+  EXPECT_EQ(faults("needs.build.outputs[0].n > 1").size(), 1U);
+}
+
+TEST(Expressions, PlacesWithinScalarsAreExact) {
+  const auto place = [](std::string_view lines) {
+    const Faults faults = FaultsOf(Task(lines));
+    return faults.size() == 1 ? faults[0] : fmt::format("{} faults", faults.size());
+  };
+  // The fault is the name "nope"; line 18 is the first of `lines`.
+  EXPECT_EQ(place("    exec: [x]\n    when: nope\n"), "19:11 HW1302");
+  EXPECT_EQ(place("    exec: [x]\n    when: true && nope\n"), "19:19 HW1302");
+  EXPECT_EQ(place("    exec: [x]\n    when: 'params.s == ''a'' && nope'\n"), "19:33 HW1302");
+  EXPECT_EQ(place("    exec: [x]\n    when: \"params.s == \\\"\\u00e4\\\" && nope\"\n"),
+            "19:38 HW1302");
+  EXPECT_EQ(place("    exec: [x]\n    when: &anchor true && nope\n"), "19:27 HW1302");
+  EXPECT_EQ(place("    exec: [x]\n    when: true &&\n      !params.flag\n      && nope\n"),
+            "21:10 HW1302");
+  EXPECT_EQ(place("    exec: [x]\n    when:\n      - true\n      -   nope\n"), "21:11 HW1302");
+  EXPECT_EQ(place("    exec:\n      - |\n        one\n\n        two ${{ nope }}\n"),
+            "22:17 HW1302");
+  EXPECT_EQ(
+      place("    exec:\n      - >-  # folded\n        one\n        two ${{ nope }}\n\n      - x\n"),
+      "21:17 HW1302");
+  EXPECT_EQ(place("    exec: [\"a\\tb\\\n      c ${{ nope }}\"]\n"), "19:13 HW1302");
+  EXPECT_EQ(place("    exec: [x, \"\xC3\xA4 ${{ nope }}\"]\n"), "18:22 HW1302");
+  EXPECT_EQ(place("    exec: [x]\n    env: {A: \"a ${{\", B: x}\n"), "19:17 HW1301");
+}
+
+TEST(Expressions, WhatAliasesMultiplyIsBounded) {
+  // A text over the bound of templates is refused before it is looked at, but counts.
+  const std::string large = "x-text: &t \"${{ run.id }}" + std::string(std::size_t{2} << 20, 'x');
+  const auto message = [&](int uses) {
+    std::string text = "version: 1\n" + large + "\"\ntasks:\n";
+    for (int i = 0; i < uses; ++i) text += fmt::format("  t{}: {{exec: [x, *t]}}\n", i);
+    return MessageOf(text);
+  };
+  EXPECT_EQ(message(15).find("share fewer of them"), std::string::npos);
+  EXPECT_NE(message(16).find("share fewer of them"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace headworks::spec

@@ -1,0 +1,216 @@
+#include "language.h"
+
+#include <chrono>
+#include <map>
+#include <set>
+
+#include "parse.h"
+
+namespace headworks::spec {
+namespace {
+
+using Faults = std::vector<std::string>;
+using model::Param;
+using model::ParamType;
+
+void ExpectSays(std::string_view text, std::string_view message) {
+  EXPECT_NE(MessageOf(text).find(message), std::string::npos) << text << "\n" << MessageOf(text);
+}
+
+/// A good file with `lines` in it at the left margin.
+std::string With(std::string_view lines) {
+  return fmt::format("version: 1\n{}\ntasks: {{a: {{run: x}}}}\n", lines);
+}
+/// A good file whose task says `keys` as well.
+std::string Task(std::string_view keys) {
+  return fmt::format("version: 1\ntasks: {{a: {{run: x, {}}}}}\n", keys);
+}
+
+Param ParamOf(std::string_view declaration) {
+  auto d = Good(With(fmt::format("params:\n  p: {}", declaration)));
+  return d.params["p"];
+}
+
+TEST(Language, EveryKeyIsDescribedAndItsExampleIsTaken) {
+  for (const KeyMap& map : Language()) {
+    std::set<std::string_view> names;
+    for (const Key* key : map.keys) {
+      SCOPED_TRACE(fmt::format("{}.{}", map.name, key->name));
+      EXPECT_TRUE(names.insert(key->name).second) << "twice in the table";
+      EXPECT_TRUE(key->text.ends_with('.') && key->text.size() > 10);
+      EXPECT_FALSE(key->since.empty());
+      const std::string line = fmt::format("{}: {}", key->name, key->example);
+      if (map.name == "workflow" && !key->required)
+        Good(With(line + (key->name == "params" ? "" : "\nparams: {day: x}")));
+      else if (map.name == "task" && key->name != "needs" && key->name != "function" &&
+               key->name != "exec" && key->name != "run")
+        Good(fmt::format(
+            "version: 1\nparams: {{env: x, day: x}}\ntasks:\n  a:\n    run: x\n    {}\n", line));
+      else if (map.name == "retry")
+        Good(Task(fmt::format("retry: {{{}}}", line)));
+      else if (map.name == "output")
+        Good(Task(fmt::format("output: {{{}}}", line)));
+      else if (map.name == "condition")
+        Good(Task(fmt::format("retry: {{when: {{{}}}}}", line)));
+    }
+  }
+}
+
+TEST(Language, DefaultsInTheTableAreThoseOfTheModel) {
+  // Writing every default out changes nothing.
+  std::string workflow, task, retry;
+  for (const KeyMap& map : Language())
+    for (const Key* key : map.keys) {
+      if (key->usual.empty()) continue;
+      if (map.name == "workflow") workflow += fmt::format("{}: {}\n", key->name, key->usual);
+      if (map.name == "task" && key->name != "retry")
+        task += fmt::format("    {}: {}\n", key->name, key->usual);
+      if (map.name == "retry") retry += fmt::format("      {}: {}\n", key->name, key->usual);
+    }
+  EXPECT_EQ(Good(fmt::format("version: 1\n{}tasks:\n  a:\n    run: x\n{}    retry:\n{}", workflow,
+                             task, retry)),
+            Good("version: 1\ntasks: {a: {run: x}}"));
+  EXPECT_GT(retry.size(), 50U);
+}
+
+TEST(Language, ReservedKeysSayWhatTheyComeWithAndWhatToDoNow) {
+  for (const ReservedKey& key : ReservedKeys()) {
+    ExpectSays(With(fmt::format("{}: 1", key.name)), "is reserved: it comes with");
+    ExpectSays(Task(fmt::format("{}: 1", key.name)), key.until_then);
+  }
+  EXPECT_EQ(FaultsOf(With("schedule: '0 3 * * *'")), Faults{"2:1 HW1007"});
+}
+
+TEST(Language, OwnKeysAreFreeEverywhere) {
+  Good(
+      "version: 1\nx-base: &base {env: {A: 1}, x-note: {deep: [1]}}\n"
+      "tasks: {a: {<<: *base, run: x, retry: {x-why: flaky}}}\n");
+}
+
+TEST(Params, TypesAreDeclaredOrInferred) {
+  EXPECT_EQ(ParamOf("3"), Param::Plain("3"));
+  EXPECT_EQ(ParamOf("{default: 3}").type, ParamType::kInteger);
+  EXPECT_EQ(ParamOf("{default: 3.5}").type, ParamType::kNumber);
+  EXPECT_EQ(ParamOf("{default: true}").type, ParamType::kBoolean);
+  EXPECT_EQ(ParamOf("{default: x}").type, ParamType::kString);
+  EXPECT_EQ(ParamOf("{default: [1]}").type, ParamType::kArray);
+  EXPECT_EQ(ParamOf("{default: {a: 1}}").type, ParamType::kObject);
+  EXPECT_EQ(ParamOf("{enum: [1, 2]}").type, ParamType::kInteger);
+  EXPECT_EQ(ParamOf("{required: true}").type, ParamType::kString);
+  EXPECT_EQ(ParamOf("{type: date, default: 2026-01-31}").default_json, "\"2026-01-31\"");
+  EXPECT_EQ(ParamOf("{type: string, default: 010, enum: [010, yes]}").allowed,
+            (std::vector<std::string>{"\"010\"", "\"yes\""}))
+      << "declared as text, so taken as it is written";
+  EXPECT_EQ(ParamOf("{type: integer, default: '${{ run.id }}'}").default_json, "\"${{ run.id }}\"");
+}
+
+TEST(Params, ContradictionsAreFaults) {
+  const auto faults = [](std::string_view declaration) {
+    return FaultsOf(With(fmt::format("params:\n  p: {}", declaration)));
+  };
+  EXPECT_EQ(faults("{a: 1}"), Faults{"3:6 HW1006"});
+  EXPECT_EQ(faults("{}"), Faults{"3:6 HW1006"});
+  EXPECT_EQ(faults("{type: int}"), Faults{"3:13 HW1010"});
+  EXPECT_EQ(faults("{type: integer, defualt: 1}"), Faults{"3:22 HW1006"});
+  EXPECT_EQ(faults("{type: integer, default: x}"), Faults{"3:31 HW1010"});
+  EXPECT_EQ(faults("{type: boolean, default: yes}"), (Faults{"3:31 HW1010", "3:31 HW1013"}));
+  EXPECT_EQ(faults("{type: date, default: 2026-02-30}"), Faults{"3:28 HW1010"});
+  EXPECT_EQ(faults("{type: datetime, default: 2026-01-31}"), Faults{"3:32 HW1010"});
+  EXPECT_EQ(faults("{default: c, enum: [a, b]}"), Faults{"3:16 HW1010"});
+  EXPECT_EQ(faults("{enum: [a, [b]]}"), Faults{"3:17 HW1010"});
+  EXPECT_EQ(faults("{enum: a}"), Faults{"3:13 HW1009"});
+  EXPECT_EQ(faults("{default: 3, min: 4}"), Faults{"3:16 HW1010"});
+  EXPECT_EQ(faults("{default: 3, min: 4, max: 2}"), (Faults{"3:16 HW1010", "3:24 HW1111"}));
+  EXPECT_EQ(faults("{default: x, min: 4}"), Faults{"3:19 HW1014"});
+  EXPECT_EQ(faults("{default: 1, pattern: x}"), Faults{"3:19 HW1014"});
+  EXPECT_EQ(faults("{default: ab, pattern: a}"), Faults{"3:16 HW1010"}) << "the whole must match";
+  EXPECT_EQ(faults("{pattern: '('}"), Faults{"3:16 HW1010"});
+  EXPECT_EQ(faults("{required: true, default: 1}"), Faults{"3:23 HW1014"});
+  ExpectSays(With("params: {p: {type: list}}"), "list is called array here");
+}
+
+TEST(Traps, ValuesThatYamlReadsInTwoWaysAreRefusedWhereTheTypeIsTakenFromThem) {
+  for (const char* trap : {"yes", "No", "OFF", "010", "-07", "1_000", "1:30", "12:30:45",
+                           "2026-01-31", "2026-01-31T08:30:00Z"}) {
+    EXPECT_EQ(FaultsOf(With(fmt::format("params:\n  p: {}", trap))), Faults{"3:6 HW1013"}) << trap;
+    EXPECT_EQ(FaultsOf(With(fmt::format("params:\n  p: [x, {{k: {}}}]", trap))),
+              Faults{"3:14 HW1013"});
+    Good(With(fmt::format("params:\n  p: \"{}\"", trap)));
+    Good(With(fmt::format("env:\n  P: {}", trap)));
+  }
+  for (const char* fine : {"0", "10", "1.5", "0.5", "y", "n", "nope", "2026", "10.0.0.1", "-0",
+                           "a:b", "2026-1-1", "1e3"})
+    Good(With(fmt::format("params:\n  p: {}", fine)));
+  EXPECT_EQ(FaultsOf(Task("priority: 010")), Faults{"2:31 HW1013"});
+  ExpectSays(Task("priority: 010"), "write 10 or 0o10");
+  ExpectSays(Task("timeout: 1:30"), "write the units, e.g. 1h30m or 1m30s");
+}
+
+TEST(Defaults, MergeFieldByField) {
+  const auto d = Good(R"(version: 1
+defaults:
+  timeout: 10m
+  shell: bash
+  env: {A: 1, B: 1}
+  labels: {team: data}
+  inherit_env: [HOME]
+  output: stdout
+  retry: {max_attempts: 5, initial: 2s, when: {exit_codes: [75]}}
+tasks:
+  a:
+    run: x
+    env: {B: 2, C: 2}
+    retry: {max_attempts: 2, when: {output_matches: late}}
+    inherit_env: [PATH]
+  b: {exec: [x], timeout: 0s}
+  f: {function: f}
+finally:
+  c: {run: x, shell: sh}
+)");
+  using Map = std::map<std::string, std::string>;
+  ASSERT_EQ(d.tasks.size(), 4U);
+  const model::Task &a = d.tasks[0], &b = d.tasks[1], &f = d.tasks[2], &c = d.tasks[3];
+  EXPECT_EQ(a.timeout, std::chrono::minutes(10));
+  EXPECT_EQ(a.env, (Map{{"A", "1"}, {"B", "2"}, {"C", "2"}}));
+  EXPECT_EQ(a.labels, (Map{{"team", "data"}}));
+  EXPECT_EQ(a.inherit_env, std::vector<std::string>{"PATH"}) << "a list is one value";
+  EXPECT_EQ(a.retry.max_attempts, 2);
+  EXPECT_EQ(a.retry.initial, std::chrono::seconds(2));
+  EXPECT_EQ(a.retry.when, (model::RetryCondition{{75}, "late"}));
+  EXPECT_EQ(std::get<model::ShellAction>(a.action).shell[0], "bash");
+  EXPECT_EQ(b.timeout, Duration(0));
+  EXPECT_EQ(b.retry.max_attempts, 5);
+  EXPECT_EQ(b.output.mode, model::OutputMode::kStdout);
+  EXPECT_EQ(f.output.mode, model::OutputMode::kFile) << "a function returns its result";
+  EXPECT_EQ(std::get<model::ShellAction>(c.action).shell, std::vector<std::string>{});
+}
+
+TEST(Defaults, AreCheckedOnceWhereTheyStand) {
+  EXPECT_EQ(FaultsOf(R"(version: 1
+defaults: {run: x, needs: a, tmeout: 1s, priority: 2000, grace: soon}
+tasks:
+  a: {run: x}
+  b: {run: x}
+  c: {run: x, priority: 3000, retry: {jitter: 3}}
+)"),
+            (Faults{"2:12 HW1006", "2:20 HW1006", "2:30 HW1006", "2:52 HW1111", "2:65 HW1010",
+                    "6:25 HW1111", "6:47 HW1111"}));
+}
+
+TEST(Language, WhatGoesWithAnotherKindOfTaskOnlyIsAFault) {
+  EXPECT_EQ(FaultsOf("version: 1\ntasks:\n  a: {exec: [x], shell: bash}\n"
+                     "  b: {function: f, output: stdout}\n"),
+            (Faults{"3:18 HW1014", "4:20 HW1014"}));
+  EXPECT_EQ(FaultsOf(Task("shell: zsh")), Faults{"2:28 HW1010"});
+  EXPECT_EQ(FaultsOf(Task("shell: []")), Faults{"2:28 HW1010"});
+  EXPECT_EQ(FaultsOf(Task("output: stdot")), Faults{"2:29 HW1010"});
+  EXPECT_EQ(FaultsOf(Task("output: {type: {n: int, l: [], o: {m: [integer, string]}}}")),
+            (Faults{"2:40 HW1010", "2:48 HW1009", "2:59 HW1009"}));
+  EXPECT_EQ(FaultsOf(Task("output: {type: string}")), Faults{"2:36 HW1009"});
+  EXPECT_EQ(FaultsOf(Task("retry: {when: {}, unless: 3}")), (Faults{"2:29 HW1110", "2:47 HW1009"}));
+  EXPECT_EQ(FaultsOf(Task("retry: {when: {exit_codes: [0, 256, -1, x]}}")),
+            (Faults{"2:52 HW1111", "2:57 HW1111", "2:61 HW1009"}));
+}
+
+}  // namespace
+}  // namespace headworks::spec
