@@ -26,13 +26,16 @@ class Renderer {
     for (const expr::Template& text : texts) values.push_back(Text(field, text));
     return values;
   }
-  /// `env` with its templates rendered; from then on expressions see it as `env`, too.
+  /// `env` with its templates rendered, which see its plain values and what came before as `env`.
   std::map<std::string, std::string> Environment(
       std::map<std::string, std::string> env,
       const std::map<std::string, expr::Template>& templates) {
-    for (const auto& [name, text] : templates) env[name] = Text("env." + name, text);
     json::object& seen = variables_.emplace("env", json::object()).first->value().as_object();
-    for (const auto& [name, value] : env) seen[name] = value;
+    for (const auto& [name, value] : env)
+      if (!templates.contains(name)) seen[name] = value;
+    std::map<std::string, std::string> rendered;
+    for (const auto& [name, text] : templates) rendered[name] = Text("env." + name, text);
+    for (const auto& [name, value] : rendered) seen[name] = env[name] = value;
     return env;
   }
   const Status& status() const { return status_; }

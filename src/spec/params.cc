@@ -77,10 +77,13 @@ class Assigner {
 
   /// The values, or what was wrong.
   Result<json::object> Finish() {
-    for (const auto& [name, param] : params_)
-      if (param.required && !given_.contains(name))
+    for (const auto& [name, param] : params_) {
+      if (given_.contains(name)) continue;
+      if (param.required)
         Fault("HW1202",
               fmt::format("parameter {0} has no default and must be given: -p {0}=VALUE", name));
+      if (IsTemplate(usual_.at(name))) values_.erase(name);
+    }
     if (!faults_.empty()) return Error{Code::kInvalidArgument, std::move(faults_)};
     return std::move(values_);
   }
@@ -111,6 +114,19 @@ Result<std::string> ParseParams(const model::WorkflowDefinition& workflow,
   if (!input) assigner.Fault("HW1205", input.error().message);
   HEADWORKS_ASSIGN(json::object params, assigner.Finish());
   return CanonicalJson(json::object{{"input", *std::move(input)}, {"params", std::move(params)}});
+}
+
+std::optional<std::string> TemplateDefault(const model::Param& param) {
+  const auto value = ParseJson(param.default_json, {});
+  if (!value || !IsTemplate(*value)) return std::nullopt;
+  return std::string(std::string_view(value->get_string()));
+}
+
+Status CheckParam(std::string_view name, const model::Param& param, const json::value& value) {
+  const std::string problem = ParamProblem(param, value);
+  if (problem.empty()) return {};
+  return Error{Code::kInvalidArgument,
+               fmt::format("parameter {} takes {}, not {}", name, problem, CanonicalJson(value))};
 }
 
 }  // namespace headworks::spec

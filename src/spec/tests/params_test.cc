@@ -21,6 +21,9 @@ std::string Parse(const model::WorkflowDefinition& workflow, std::vector<std::st
 
 TEST(Params, DefaultsAndInputStandSideBySide) {
   EXPECT_EQ(Parse(Declares({}), {}), R"({"input":{},"params":{}})");
+  const auto made = Declares({{"day", R"("${{ run.created_at }}")"}, {"n", "1"}});
+  EXPECT_EQ(Parse(made, {}), R"({"input":{},"params":{"n":1}})") << "known when the run is";
+  EXPECT_EQ(Parse(made, {"day=x"}), R"({"input":{},"params":{"day":"x","n":1}})");
   EXPECT_EQ(Parse(Declares({{"n", "3"}, {"s", "\"x\""}}), {}, R"({"k": [1]})"),
             R"({"input":{"k":[1]},"params":{"n":3,"s":"x"}})");
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/json/value.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,7 +12,8 @@
 namespace headworks::spec {
 
 /// The input of a run as JSON text: `{"params":{...},"input":{...}}`, with every parameter of the
-/// workflow, given or by default.
+/// workflow, given or by default; without those whose default is a template and that are not given:
+/// its value is known when the run is.
 ///
 /// `assignments` are "name=value".  A value is read as the type of the default: text stays text,
 /// numbers, booleans, lists and objects are JSON.  A parameter without default takes JSON lists and
@@ -20,5 +23,11 @@ namespace headworks::spec {
 Result<std::string> ParseParams(const model::WorkflowDefinition& workflow,
                                 std::span<const std::string> assignments,
                                 std::string_view input_json);
+
+/// The template that makes the default of a parameter; nullopt = the default is a value.
+std::optional<std::string> TemplateDefault(const model::Param& param);
+/// Whether the parameter takes what its template said.  kInvalidArgument names both.
+Status CheckParam(std::string_view name, const model::Param& param,
+                  const boost::json::value& value);
 
 }  // namespace headworks::spec
