@@ -15,8 +15,9 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "it: iconv -f LATIN1 -t UTF-8 old.yaml > new.yaml. A very large workflow is better split into "
      "several."},
     {"HW1002", "the file is not YAML",
-     "The parser cannot make sense of the text from the marked place on, so nothing behind it was "
-     "looked at. Usual causes: a tab in the indentation (YAML takes spaces only), lines of one map "
+     "The parser cannot make sense of the text at the marked place. The entry around it was left "
+     "out and the rest read, but how tasks fit together was not looked at. Usual causes: a tab in "
+     "the indentation (YAML takes spaces only), lines of one map "
      "that are indented differently, a quote or bracket that is never closed, and text with ': ' "
      "or ' #' in it that has no quotes. Commands of several lines go best into a block:\n"
      "  run: |\n    echo one\n    echo two"},

@@ -79,6 +79,13 @@ void Source::Add(std::string_view code, Place place, std::string message) {
                      std::move(message), line.empty() ? "" : Excerpt(line, byte)});
 }
 
+void Source::AddFault(Fault fault) {
+  if (faults_.size() < kMostFaults)
+    faults_.push_back(std::move(fault));
+  else
+    ++dropped_;
+}
+
 void Source::AddWhole(std::string_view code, std::string message) {
   faults_.push_back({code, name_, 0, 0, std::move(message), ""});
 }

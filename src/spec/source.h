@@ -34,6 +34,8 @@ class Source {
   Place PlaceOf(std::size_t offset);
 
   void Add(std::string_view code, Place place, std::string message);
+  /// One that was found in a part of this text: its line shows it.
+  void AddFault(Fault fault);
   /// A fault of the file as a whole.
   void AddWhole(std::string_view code, std::string message);
   bool good() const { return faults_.empty(); }

@@ -8,8 +8,10 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "headworks/base/text.h"
+#include "recovery.h"
 #include "source.h"
 #include "workflow_reader.h"
 #include "yaml_tree.h"
@@ -42,7 +44,9 @@ void Parse(Source& source, const std::string& base_dir, model::WorkflowDefinitio
         "HW1001", source.PlaceOf(bad),
         fmt::format("byte 0x{:02x} does not belong into a text file; save it as UTF-8",
                     static_cast<unsigned char>(source.text()[bad])));
-  const auto tree = YamlTree::Parse(source);
+  std::optional<Place> not_yaml;
+  const auto tree = YamlTree::Parse(source, &not_yaml);
+  if (not_yaml) ReadRest(source, *not_yaml);
   if (!tree) return;
   WorkflowDraft draft = ReadWorkflow(*tree, source);
   draft.definition.base_dir = base_dir;

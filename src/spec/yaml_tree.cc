@@ -11,6 +11,7 @@
 
 #include "headworks/base/json.h"
 #include "headworks/spec/workflow_file.h"
+#include "scalar_place.h"
 
 namespace headworks::spec {
 
@@ -56,12 +57,20 @@ class YamlTreeBuilder final : public YAML::EventHandler {
     const NodeNo no = AddNode(PlaceOf(mark), YamlTree::Kind::kScalar);
     YamlTree::Node& node = tree_.nodes_[no];
     node.faulty = tagged;
+    last_scalar_ = no;
     node.plain = tag == "?";
     node.begin = static_cast<std::uint32_t>(tree_.texts_.size());
     node.size = static_cast<std::uint32_t>(value.size());
     node.weight += node.size;
     tree_.texts_ += value;
     Remember(anchor, no);
+  }
+
+  /// yaml-cpp takes the end of the text for the end of a quoted text.
+  std::optional<Place> UnclosedQuote() const {
+    if (last_scalar_ == kOpen || tree_.nodes_[last_scalar_].plain) return std::nullopt;
+    const Place place = tree_.nodes_[last_scalar_].place;
+    return IsClosed(source_, place) ? std::nullopt : std::optional(place);
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -147,6 +156,7 @@ class YamlTreeBuilder final : public YAML::EventHandler {
   Source& source_;
   YamlTree tree_;
   bool started_ = false;
+  NodeNo last_scalar_ = kOpen;
   std::vector<NodeNo> anchors_;
   std::vector<OpenContainer> open_;
   std::vector<NodeNo> pending_;  // complete nodes whose container is still open
@@ -261,51 +271,108 @@ void YamlTreeBuilder::Merge(NodeNo value, std::vector<NodeNo>& merged) {
 
 namespace {
 
+/// Brackets of a line that are open at its end, by position; `closed` counts those of earlier
+/// lines. Quotes and comments are seen, blocks of text are not.
+std::vector<std::size_t> OpenBrackets(std::string_view line, std::size_t& closed) {
+  std::vector<std::size_t> open;
+  char quote = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote != 0) {
+      if (c == '\\' && quote == '"') ++i;
+      if (c == quote) quote = 0;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '#' && (i == 0 || line[i - 1] == ' ')) {
+      break;
+    } else if (c == '{' || c == '[') {
+      open.push_back(i);
+    } else if (c == '}' || c == ']') {
+      if (open.empty())
+        ++closed;
+      else
+        open.pop_back();
+    }
+  }
+  return open;
+}
+
+/// The bracket that is still open at the end of `line`; nullopt = none in the lines before.
+std::optional<Place> OpenBracketBefore(std::uint32_t line, Source& source) {
+  constexpr std::uint32_t kMostLines = 1'000;
+  std::size_t closed = 0;
+  for (std::uint32_t back = 0; back <= std::min(line, kMostLines); ++back) {
+    std::size_t closed_here = 0;
+    const auto open = OpenBrackets(source.Line(line - back), closed_here);
+    if (open.size() > closed)
+      return Place{line - back, static_cast<std::uint32_t>(open[open.size() - 1 - closed])};
+    closed = closed - open.size() + closed_here;
+  }
+  return std::nullopt;
+}
+
+/// What most often is the reason that yaml-cpp gave up at `place`, which moves to it.
+std::string HintOf(const std::string& message, Place& place, Source& source) {
+  const std::string_view line = source.Line(place.line);
+  const std::size_t tab = line.substr(0, line.find_first_not_of(" \t")).find('\t');
+  if (tab != std::string_view::npos) {
+    place.byte = static_cast<std::uint32_t>(tab);
+    return "a tab cannot indent, use spaces";
+  }
+  if (message.find(" flow") != std::string::npos) {
+    if (const std::size_t open = line.find("${{"); open != std::string_view::npos) {
+      place.byte = static_cast<std::uint32_t>(open);
+      return "within { } and [ ] a text with ${{ }} needs quotes";
+    }
+    if (message == "illegal flow end") return "another bracket was opened last";
+    if (const auto open = OpenBracketBefore(place.line, source)) {
+      place = *open;
+      return fmt::format("a {} is not closed", source.Line(open->line)[open->byte]);
+    }
+    return "text with ': ' or ', ' in it needs quotes here";
+  }
+  if (message == "illegal map value")
+    return "text with ': ' in it needs quotes, or a block after |";
+  if (message.starts_with("end of map") || message.starts_with("end of sequence"))
+    return line.find('"') != std::string_view::npos || line.find('\'') != std::string_view::npos
+               ? "check the indentation of this line, and put all of a text with quotes in it in "
+                 "quotes"
+               : "check the indentation of this line";
+  return "";
+}
+
 /// yaml-cpp says where it gave up; most often one of a few slips is the reason.
-void AddSyntaxFault(const YAML::Exception& e, Source& source) {
+Place AddSyntaxFault(const YAML::Exception& e, Source& source) {
   Place place;
   if (!e.mark.is_null())
     place = {static_cast<std::uint32_t>(e.mark.line), static_cast<std::uint32_t>(e.mark.column)};
-  const std::string_view line = source.Line(place.line);
-  const std::size_t tab = line.substr(0, line.find_first_not_of(" \t")).find('\t');
-  std::string_view hint;
-  if (tab != std::string_view::npos) {
-    place.byte = static_cast<std::uint32_t>(tab);
-    hint = "a tab cannot indent, use spaces";
-  } else if (const std::size_t open = line.find("${{");
-             open != std::string_view::npos && (e.msg.find(" flow") != std::string::npos)) {
-    place.byte = static_cast<std::uint32_t>(open);
-    hint = "within { } and [ ] a text with ${{ }} needs quotes";
-  } else if (e.msg == "illegal map value") {
-    hint = "text with ': ' in it needs quotes, or a block after |";
-  } else if (e.msg.starts_with("end of map flow")) {
-    hint = "a { is not closed";
-  } else if (e.msg.starts_with("end of sequence flow")) {
-    hint = "a [ is not closed";
-  } else if (e.msg == "illegal flow end") {
-    hint = "another bracket was opened last";
-  } else if (e.msg.starts_with("end of map") || e.msg.starts_with("end of sequence")) {
-    hint = "check the indentation of this line";
-  }
+  const std::string hint = HintOf(e.msg, place, source);
   source.Add("HW1002", place,
-             fmt::format("this is not YAML: {}{}{}; mend this first, what follows is not read",
-                         e.msg, hint.empty() ? "" : " - ", hint));
+             fmt::format("this is not YAML: {}{}{}", e.msg, hint.empty() ? "" : " - ", hint));
+  return place;
 }
 
 }  // namespace
 
-std::optional<YamlTree> YamlTree::Parse(Source& source) {
+std::optional<YamlTree> YamlTree::Parse(Source& source, std::optional<Place>* not_yaml) {
   YamlTreeBuilder builder(source);
   try {
     std::istringstream stream{std::string(source.text())};
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(builder)) {
     }
+    if (const auto open = builder.UnclosedQuote()) {
+      source.Add("HW1002", *open,
+                 "this is not YAML: the quote that is opened here is never closed");
+      if (not_yaml != nullptr) *not_yaml = *open;
+      return std::nullopt;
+    }
     return builder.Take();
   } catch (const YamlTreeBuilder::Stop&) {
     return std::nullopt;
   } catch (const YAML::Exception& e) {
-    AddSyntaxFault(e, source);
+    const Place place = AddSyntaxFault(e, source);
+    if (not_yaml != nullptr) *not_yaml = place;
     return std::nullopt;
   }
 }

@@ -30,7 +30,8 @@ class YamlTree {
 
   /// Reads `source`.  nullopt: it cannot be read on, the faults say why.  With a tree there may be
   /// faults as well.  An empty document is a null node.
-  static std::optional<YamlTree> Parse(Source& source);
+  /// `not_yaml`, if given, becomes the place where the text stops being YAML.
+  static std::optional<YamlTree> Parse(Source& source, std::optional<Place>* not_yaml = nullptr);
 
   NodeNo root() const { return root_; }
   const Node& operator[](NodeNo no) const { return nodes_[no]; }

@@ -189,7 +189,7 @@ const std::vector<Bad>& BadFiles() {
       {"TaskList", "version: 1\ntasks:\n  - {run: x}\n", {"3:3 HW1009"}},
       {"Version2", "version: 2\ntasks: {a: {run: x}}\n", {"1:10 HW1011"}},
       {"VersionMap", "version: {}\ntasks: {a: {run: x}}\n", {"1:10 HW1011"}},
-      {"Syntax", "version: 1\ntasks:\n  a: {run: x\n", {"4:1 HW1002"}},
+      {"Syntax", "version: 1\ntasks:\n  a: {run: x\n", {"3:6 HW1002"}},
       {"ColonInText", "version: 1\ntasks:\n  a:\n    run: echo a: b\n", {"4:16 HW1002"}},
       {"Tab", "version: 1\ntasks:\n\ta: {run: x}\n", {"3:1 HW1002"}},
       {"UnknownAlias", "version: 1\ntasks: *gone\n", {"2:8 HW1002"}},
