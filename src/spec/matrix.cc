@@ -323,6 +323,7 @@ void Expander::NameInstances(const Matrix& matrix) {
   ids.reserve(matrix.combinations.size());
   for (const json::object& combination : matrix.combinations) {
     std::vector<std::string> values;
+    values.reserve(combination.size());
     for (const std::string& axis : matrix.axes) values.push_back(Show(combination.at(axis)));
     if (matrix.axes.empty())
       for (const auto& member : combination) values.push_back(Show(member.value()));
