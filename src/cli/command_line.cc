@@ -262,6 +262,7 @@ class CommandTree {
                    [this](const Context& context) { return ValidateWorkflows(context, files_); }),
               "Files, folders of them, or - for standard input");
     AddFormat(workflow);
+    PlainLeaf(workflow, "schema", "The JSON Schema of workflow files, for editors", PrintSchema);
     CLI::App& create =
         Leaf(workflow, "new", "A file to start from, with comments",
              [this](const Context& context) { return NewWorkflow(context, template_, file_); });
@@ -335,6 +336,11 @@ class CommandTree {
   }
 
   void AddOthers() {
+    CLI::App& expression = Leaf(app_, "expr", "Try an expression", [this](const Context& context) {
+      return EvaluateExpression(context, expression_, with_);
+    });
+    expression.add_option("expression", expression_, "As after when: or in ${{ }}")->required();
+    expression.add_option("--with", with_, "The variables, by name")->type_name("JSON|@FILE");
     Leaf(app_, "doctor", "Whether everything is there that runs need", Doctor);
     CLI::App& completion = PlainLeaf(
         app_, "completion", "A script that completes headworks commands", [this]() -> Result<Exit> {
@@ -364,7 +370,7 @@ class CommandTree {
   bool rerun_failed_ = false;
   bool rerun_all_ = false;
   bool rerun_detach_ = false;
-  std::string mark_, older_than_, name_, folder_, target_, shell_, code_, file_;
+  std::string mark_, older_than_, name_, folder_, target_, shell_, code_, file_, expression_, with_;
   std::string template_ = "minimal";
   ShowWorkflowArgs show_;
   FormatArgs format_;

@@ -74,6 +74,10 @@ struct FormatArgs {
   bool write = false;
 };
 Result<Exit> FormatWorkflows(const Context& context, const FormatArgs& args);
+Result<Exit> PrintSchema();
+/// `with`: JSON or "@file", whose members are the variables.
+Result<Exit> EvaluateExpression(const Context& context, const std::string& text,
+                                const std::string& with);
 Result<Exit> NewWorkflow(const Context& context, const std::string& name, const std::string& file);
 Result<Exit> RemoveWorkflow(const Context& context, const std::string& name);
 Result<Exit> EnableWorkflow(const Context& context, const std::string& name, bool enabled);

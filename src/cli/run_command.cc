@@ -101,7 +101,7 @@ Result<Exit> RunFile(const Context& context, const RunArgs& args) {
   start.priority = args.priority;
   start.actor = context.actor;
   start.params = args.params;
-  HEADWORKS_ASSIGN(start.input, ReadInput(args.input));
+  HEADWORKS_ASSIGN(start.input, ReadInput(args.input, "--input"));
   // Before anything is opened, so that a bad parameter leaves no trace.
   HEADWORKS_ASSIGN(const std::string input,
                    spec::ParseParams(workflow->definition(), start.params, start.input));

@@ -34,16 +34,16 @@ std::string SourceOf(const std::string& path) {
   return fs::absolute(path).lexically_normal().string();
 }
 
-Result<std::string> ReadInput(const std::string& argument) {
+Result<std::string> ReadInput(const std::string& argument, std::string_view option) {
   if (argument.empty()) return std::string("{}");
   std::string text = argument;
-  std::string what = "--input";
+  std::string what(option);
   if (argument.starts_with('@')) {
     what = argument.substr(1);
     std::ifstream file(what, std::ios::binary);
     if (!file)
       return Error{Code::kNotFound,
-                   fmt::format("--input: cannot read {}: {}", what, std::strerror(errno))};
+                   fmt::format("{}: cannot read {}: {}", option, what, std::strerror(errno))};
     // One byte over the limit is enough to be refused; more need not be held.
     std::vector<char> bytes(kInputLimits.max_bytes + 1);
     file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));

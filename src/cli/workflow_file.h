@@ -16,8 +16,9 @@ Result<std::shared_ptr<const model::Workflow>> LoadWorkflow(const std::string& p
                                                             const std::string& name = "");
 /// How a registered workflow names the file that it came from: the same from every folder.
 std::string SourceOf(const std::string& path);
-/// A JSON object as text, from the argument itself or, with "@FILE", from a file; empty = {}.
-Result<std::string> ReadInput(const std::string& argument);
+/// A JSON object as text, from the argument of `option` itself or, with "@FILE", from a file;
+/// empty = {}.
+Result<std::string> ReadInput(const std::string& argument, std::string_view option);
 /// Workflow files in `folder` (.yaml, .yml, .json), sorted by name; not below it.
 Result<std::vector<std::string>> ListWorkflowFiles(const std::string& folder);
 /// `arguments` with folders replaced by the workflow files in them; one without any is kNotFound.

@@ -4,10 +4,13 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <array>
+#include <boost/json.hpp>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
+
+#include "headworks/spec/schema.h"
 
 namespace headworks::cli {
 namespace {
@@ -16,32 +19,29 @@ constexpr std::size_t kIndent = 2;
 /// What a map is, by where it stands; others keep their order.
 enum class Place : unsigned char { kFile, kTasks, kTask, kRetry, kOther };
 
-constexpr std::array<std::string_view, 15> kFileKeys{
-    "version",    "name",     "description", "tags",         "params",
-    "env",        "defaults", "timeout",     "max_parallel", "max_active_runs",
-    "on_failure", "tasks",    "on_cancel",   "finally",      "finally_timeout"};
-constexpr std::array<std::string_view, 22> kTaskKeys{
-    "description", "labels",      "matrix",        "needs",          "trigger_rule", "when",
-    "run",         "exec",        "function",      "shell",          "cwd",          "env",
-    "env_file",    "inherit_env", "output",        "retry",          "timeout",      "deadline",
-    "grace",       "priority",    "allow_failure", "idempotency_key"};
-constexpr std::array<std::string_view, 8> kRetryKeys{
-    "max_attempts", "backoff", "initial", "max", "jitter", "when", "unless", "max_losses"};
-
-std::span<const std::string_view> KeysOf(Place place) {
-  switch (place) {
-    case Place::kFile:
-      return kFileKeys;
-    case Place::kTask:
-      return kTaskKeys;
-    case Place::kRetry:
-      return kRetryKeys;
-    case Place::kTasks:
-    case Place::kOther:
-      break;
+/// The keys of each place in the order of the reference page.
+class KeyOrder {
+ public:
+  KeyOrder() {
+    const boost::json::value schema = boost::json::parse(spec::JsonSchema());
+    Read(schema, Place::kFile);
+    Read(schema.at("definitions").at("task"), Place::kTask);
+    Read(schema.at("definitions").at("retry"), Place::kRetry);
   }
-  return {};
-}
+
+  std::span<const std::string> Of(Place place) const {
+    const auto found = keys_.find(place);
+    return found == keys_.end() ? std::span<const std::string>() : found->second;
+  }
+
+ private:
+  void Read(const boost::json::value& map, Place place) {
+    for (const auto& [key, value] : map.at("properties").as_object())
+      keys_[place].emplace_back(key);
+  }
+
+  std::map<Place, std::vector<std::string>> keys_;
+};
 
 Place Below(Place place, std::string_view key) {
   if (place == Place::kFile && (key == "tasks" || key == "on_cancel" || key == "finally"))
@@ -157,13 +157,13 @@ class Formatter {
   }
 
   void Reorder(std::vector<Entry>& entries, Place place) const {
-    const auto keys = KeysOf(place);
+    const auto keys = order_.Of(place);
     if (keys.empty()) return;
     std::vector<std::pair<std::size_t, std::size_t>> order;
     order.reserve(entries.size());
     for (std::size_t i = 0; i < entries.size(); ++i) {
       const std::string& key = entries[i].key;
-      const auto known = std::ranges::find(keys, std::string_view(key));
+      const auto known = std::ranges::find(keys, key);
       // Anchors (x-...) come before what refers to them; what is not known stays behind.
       const auto rank = static_cast<std::size_t>(known - keys.begin()) + 1;
       order.emplace_back(key.starts_with("x-") || key == "<<" ? 0 : rank, i);
@@ -287,6 +287,7 @@ class Formatter {
         out);
   }
 
+  KeyOrder order_;
   bool reorder_;
   std::vector<std::string> lines_;
 };

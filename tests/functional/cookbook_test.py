@@ -53,6 +53,13 @@ class CookbookTest(Case):
     def test_passing_data(self):
         self.assertIn('tell | "verdict":"large"', self.recipe("passing-data"))
 
+    def test_build_matrix(self):
+        out = self.recipe("build-matrix")
+        self.assertEqual(sorted(re.findall(r"\| (built for .*|tested on .*)", out)),
+                         ["built for alpine release", "built for debian debug",
+                          "built for debian release", "tested on alpine", "tested on debian"])
+        self.assertTrue(out.index("publish | published") > out.rindex("tested on"))
+
     def test_a_few_at_a_time(self):
         out = self.recipe("a-few-at-a-time")
         self.assertLess(out.index("important | "), out.index("three | "))

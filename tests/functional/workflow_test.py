@@ -1,4 +1,5 @@
 """`headworks workflow validate|show|fmt|new`: files, before they run."""
+import json
 import os
 import re
 import stat
@@ -202,6 +203,31 @@ class NewTest(Case):
                       self.hw("workflow", "new", "b.yaml", "--template", "elt", code=USAGE).stderr)
         self.hw("workflow", "new", "a b.yaml", code=USAGE)
         self.assertFalse((self.dir / "a b.yaml").exists())
+
+
+class ExpressionTest(Case):
+    def test_value_and_type(self):
+        variables = '{"params": {"n": 21, "tags": ["a", "b"]}}'
+        self.assertEqual(self.hw("expr", "params.n * 2", "--with", variables).stdout, "42\n")
+        self.assertEqual(self.json("expr", "params.tags.join('+')", "--with",
+                                   "@" + str(self.write("with.json", variables))),
+                         {"type": "string", "value": "a+b"})
+        self.assertEqual(self.hw("expr", "1 + 1").stdout, "2\n")
+
+    def test_faults_are_pointed_at(self):
+        done = self.hw("expr", "parms.n > 1", "--with", '{"params": {}}', code=USAGE)
+        self.assertIn("did you mean 'params'", done.stderr)
+        self.assertIn("\n  parms.n > 1\n  ^^^^^\n", done.stderr)
+        for args in (["1 +"], ["1 / 0"], ["x", "--with", "[1]"], ["x", "--with", "{"]):
+            self.assertTrue(self.hw("expr", *args, code=USAGE).stderr.startswith("headworks: "))
+        self.hw("expr", "1", "--with", "@missing.json", code=NOT_FOUND)
+
+
+class SchemaTest(Case):
+    def test_schema_has_every_key_with_its_meaning(self):
+        schema = json.loads(self.hw("workflow", "schema").stdout)
+        self.assertEqual(schema["$schema"], "http://json-schema.org/draft-07/schema#")
+        self.assertIn("description", schema["definitions"]["task"]["properties"]["retry"])
 
 
 if __name__ == "__main__":
