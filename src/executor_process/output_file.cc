@@ -46,7 +46,7 @@ Result<std::string> ParseLines(std::string_view text) {
     }
     object[line.substr(0, equals)] = line.substr(equals + 1);
   }
-  const std::string json = CanonicalJson(object);
+  std::string json = CanonicalJson(object);
   // Values are any bytes; JSON takes only UTF-8.
   HEADWORKS_TRY(ParseJsonObject(json, kWhat, {.max_bytes = 2 * kMaxOutputBytes}));
   return json;

@@ -6,7 +6,7 @@ namespace headworks::executor_process {
 namespace {
 
 /// execve takes at most 128 KiB an argument.
-constexpr std::size_t kInlineScriptBytes = 96 * 1024;
+constexpr std::size_t kInlineScriptBytes = std::size_t{96} << 10;
 
 std::vector<std::string> DefaultArguments(std::string_view program) {
   const std::string_view name = program.substr(program.rfind('/') + 1);
