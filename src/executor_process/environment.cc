@@ -4,6 +4,8 @@
 
 #include <string_view>
 
+#include "env_file.h"
+
 extern char** environ;
 
 namespace headworks::executor_process {
@@ -20,8 +22,9 @@ Environment OwnEnvironment() {
   return own;
 }
 
-Environment TaskEnvironment(const executor::Attempt& attempt, const executor::Rendered& texts,
-                            const AttemptFiles& files, const Environment& own) {
+Result<Environment> TaskEnvironment(const executor::Attempt& attempt,
+                                    const executor::Rendered& texts, const AttemptFiles& files,
+                                    const Environment& own) {
   const model::Task& task = attempt.task();
   Environment env;
   const auto inherit = [&](const std::string& name) {
@@ -30,10 +33,12 @@ Environment TaskEnvironment(const executor::Attempt& attempt, const executor::Re
   for (const char* name : {"PATH", "HOME", "LANG", "TZ"}) inherit(name);
   for (const std::string& name : task.inherit_env) inherit(name);
   for (const auto& [name, value] : texts.workflow_env) env[name] = value;
+  for (const std::string& file : texts.env_file) HEADWORKS_TRY(ReadEnvFile(file, env));
   for (const auto& [name, value] : texts.env) env[name] = value;
   for (const auto& [name, value] : texts.bound) env[name] = value;
   env["HEADWORKS_INPUT"] = files.input;
-  env["HEADWORKS_OUTPUT"] = files.output;
+  env.erase("HEADWORKS_OUTPUT");
+  if (task.output.mode == model::OutputMode::kFile) env["HEADWORKS_OUTPUT"] = files.output;
   env["HEADWORKS_SCRATCH"] = files.scratch;
   env["HEADWORKS_RUN_ID"] = attempt.run_id.value;
   env["HEADWORKS_TASK"] = task.id;

@@ -16,10 +16,12 @@ using Environment = std::map<std::string, std::string>;
 Environment OwnEnvironment();
 
 /// All that a task sees of the environment, and nothing else: PATH, HOME, LANG and TZ of `own`,
-/// then the task's `inherit_env` from `own`, the workflow's `env`, the task's `env` (both as in
-/// `texts`), and what Headworks tells it (HEADWORKS_*, which nothing before can replace).
-Environment TaskEnvironment(const executor::Attempt& attempt, const executor::Rendered& texts,
-                            const AttemptFiles& files, const Environment& own);
+/// then the task's `inherit_env` from `own`, the workflow's `env`, what the task's env_files say,
+/// its `env` (all as in `texts`; the files are absolute), and what Headworks tells it (HEADWORKS_*,
+/// which nothing before can replace).  An error is about an env_file.
+Result<Environment> TaskEnvironment(const executor::Attempt& attempt,
+                                    const executor::Rendered& texts, const AttemptFiles& files,
+                                    const Environment& own);
 
 /// "NAME=value" each.
 std::vector<std::string> ToStrings(const Environment& environment);

@@ -10,13 +10,13 @@
 #include <cstring>
 #include <filesystem>
 
+#include "shell.h"
+
 namespace headworks::executor_process {
 namespace {
 
 /// Durations remembered for the 99th percentile.
 constexpr std::size_t kRecent = 512;
-/// A script above this goes to a file: execve takes at most 128 KiB an argument.
-constexpr std::size_t kInlineScriptBytes = 96 * 1024;
 /// After the graces, while processes are killed.
 constexpr Duration kDrainMargin = std::chrono::seconds(5);
 
@@ -235,12 +235,13 @@ void ProcessExecutor::Impl::PrepareLoop(const std::stop_token& stop) {
 }
 
 ProcessExecutor::Impl::Prepared ProcessExecutor::Impl::Prepare(const executor::Attempt& attempt) {
-  Prepared prepared{
-      .offer = attempt, .files = {}, .request = {}, .out = {}, .err = {}, .failure = {}};
+  Prepared prepared;
+  prepared.offer = attempt;
   if (const StopCause stop = StopOf(attempt.key); stop != StopCause::kNone) {
     prepared.failure = NotStarted(stop);
   } else {
     prepared.failure = Fill(attempt, prepared);
+    if (prepared.failure && prepared.watch) prepared.watch->Judge(*prepared.failure);
   }
   return prepared;
 }
@@ -275,33 +276,49 @@ std::optional<model::Outcome> ProcessExecutor::Impl::Fill(const executor::Attemp
                    expression ? model::Reason::kExpression : model::Reason::kDispatchFailed,
                    resolved.error().message);
   }
-  const executor::Rendered texts =
+  executor::Rendered texts =
       resolved->rendered ? *std::move(resolved->rendered) : AsWritten(attempt);
+  const std::string& base_dir = attempt.workflow->definition().base_dir;
+  const std::filesystem::path base = base_dir.empty() ? own_folder_ : base_dir;
+  texts.cwd = (base / texts.cwd).string();
+  for (std::string& file : texts.env_file) file = (base / file).string();
   auto taken = folder_->Take(attempt.run_id);
   if (!taken) return NotNow(model::Reason::kSpawn, taken.error().message, ports_.clock.Now());
   const AttemptFiles& files = prepared.files = *std::move(taken);
-  SpawnRequest& request = prepared.request;
-  std::string script;
-  if (const auto* shell = std::get_if<model::ShellAction>(&texts.action)) {
-    if (shell->script.size() <= kInlineScriptBytes) {
-      request.argv = {"/bin/sh", "-e", "-c", shell->script};
-    } else {
-      script = shell->script;
-      request.argv = {"/bin/sh", "-e", files.script};
-    }
-  } else {
-    request.argv = std::get<model::ExecAction>(texts.action).argv;
+  auto watch = RetryWatch::For(task.retry);
+  if (!watch) {
+    return Failure(model::Verdict::kFailed, model::Reason::kSpawn, watch.error().message);
   }
-  const std::string& base = attempt.workflow->definition().base_dir;
-  request.cwd = (std::filesystem::path(base.empty() ? own_folder_ : base) / texts.cwd).string();
-  request.attempt = {.run = attempt.key.run.value, .epoch = attempt.key.epoch.value};
-  request.env = ToStrings(TaskEnvironment(attempt, texts, files, own_environment_));
-  request.timeout = attempt.timeout;
-  request.grace = task.grace;
+  prepared.watch = *std::move(watch);
+  // Read at each try, so it is the task's own failure, and perhaps mended by the next.
+  auto environment = TaskEnvironment(attempt, texts, files, own_environment_);
+  if (!environment) {
+    return Failure(model::Verdict::kRetry, model::Reason::kSpawn, environment.error().message);
+  }
+  prepared.request.env = ToStrings(*environment);
+  const std::string script = FillCommand(attempt, texts, prepared);
   Status status = StateFolder::Write(files, resolved->context_json, script);
   if (status) status = OpenPipes(prepared);
   if (status) return std::nullopt;
   return NotNow(model::Reason::kSpawn, status.error().message, ports_.clock.Now());
+}
+
+/// The request without its environment.  Returns the script that has to be written; empty = none.
+std::string ProcessExecutor::Impl::FillCommand(const executor::Attempt& attempt,
+                                               const executor::Rendered& texts,
+                                               Prepared& prepared) {
+  SpawnRequest& request = prepared.request;
+  request.cwd = texts.cwd;
+  request.attempt = {.run = attempt.key.run.value, .epoch = attempt.key.epoch.value};
+  request.timeout = attempt.timeout;
+  request.grace = attempt.task().grace;
+  if (const auto* shell = std::get_if<model::ShellAction>(&texts.action)) {
+    ShellCommand command = CommandOf(*shell, prepared.files.script);
+    request.argv = std::move(command.argv);
+    return std::move(command.script);
+  }
+  request.argv = std::get<model::ExecAction>(texts.action).argv;
+  return {};
 }
 
 Status ProcessExecutor::Impl::OpenPipes(Prepared& prepared) {

@@ -17,6 +17,7 @@
 #include "headworks/executor_process/process_executor.h"
 #include "outcome.h"
 #include "output_capture.h"
+#include "retry_watch.h"
 #include "supervisor_client.h"
 
 namespace headworks::executor_process {
@@ -70,10 +71,15 @@ class ProcessExecutor::Impl {
     executor::Attempt offer;
     AttemptFiles files;
     OutputCapture capture;
+    std::unique_ptr<RetryWatch> watch;
+    /// What the output is made of, where the task says so; a little more than its bound.
+    std::string stdout_text;
     Pipe out, err;
     std::string command;
     std::string cwd;
     std::optional<model::Outcome> outcome;
+
+    bool keeps_stdout() const { return offer.task().output.mode != model::OutputMode::kFile; }
   };
 
   /// What the preparer hands to the loop.
@@ -81,6 +87,7 @@ class ProcessExecutor::Impl {
     executor::Attempt offer;
     AttemptFiles files;
     SpawnRequest request;
+    std::unique_ptr<RetryWatch> watch;
     Fd out, err;
     /// Set: it cannot be started.
     std::optional<model::Outcome> failure;
@@ -102,6 +109,8 @@ class ProcessExecutor::Impl {
   void PrepareLoop(const std::stop_token& stop);
   Prepared Prepare(const executor::Attempt& attempt);
   std::optional<model::Outcome> Fill(const executor::Attempt& attempt, Prepared& prepared);
+  static std::string FillCommand(const executor::Attempt& attempt, const executor::Rendered& texts,
+                                 Prepared& prepared);
   Status OpenPipes(Prepared& prepared);
 
   // Loop.
@@ -120,6 +129,7 @@ class ProcessExecutor::Impl {
   void ClosePipe(Pipe& pipe);
   void Watch(int fd, std::uint64_t tag);
   void End(Running& running, model::Outcome outcome);
+  static void TakeOutput(const Running& running, model::Outcome& outcome);
   void StoreLines();
   void FinishEnded();
   void Report(const executor::Attempt& offer, const AttemptFiles& files, model::Outcome outcome);

@@ -117,6 +117,8 @@ void ProcessExecutor::Impl::Launch(Prepared prepared) {
   }
   auto running = std::make_unique<Running>(prepared.offer, options_.max_log_bytes);
   running->files = std::move(prepared.files);
+  running->watch = std::move(prepared.watch);
+  running->capture.Watch(running->watch.get());
   running->command = prepared.request.argv.front();
   running->cwd = prepared.request.cwd;
   running->out = {running.get(), log_store::Stream::kStdout, std::move(prepared.out)};
@@ -191,16 +193,6 @@ void ProcessExecutor::Impl::Handle(const supervisor::Ended& ended) {
       live->second.started_at = ports_.clock.Now() - Duration(ended.wall_us);
   }
   model::Outcome outcome = OutcomeOf(ended, StopOf(offer.key), offer.timeout);
-  if (outcome.verdict == model::Verdict::kSucceeded) {
-    auto output = ReadOutputFile(running.files.output);
-    if (output) {
-      outcome.output = *std::move(output);
-    } else {
-      outcome.verdict = model::Verdict::kFailed;
-      outcome.reason = model::Reason::kOutput;
-      outcome.error = std::move(output).error().message;
-    }
-  }
   if (ended.leftovers > 0) {
     running.capture.Note(
         fmt::format("{} process{} outlived the task's main process and {} killed", ended.leftovers,
@@ -208,6 +200,20 @@ void ProcessExecutor::Impl::Handle(const supervisor::Ended& ended) {
         ports_.clock.Now());
   }
   End(running, std::move(outcome));
+}
+
+/// The output of a success, which is none if it cannot be taken.
+void ProcessExecutor::Impl::TakeOutput(const Running& running, model::Outcome& outcome) {
+  const model::OutputMode mode = running.offer.task().output.mode;
+  auto output = mode == model::OutputMode::kFile ? ReadOutputFile(running.files.output)
+                                                 : OutputOfStdout(mode, running.stdout_text);
+  if (output) {
+    outcome.output = *std::move(output);
+  } else {
+    outcome.verdict = model::Verdict::kFailed;
+    outcome.reason = model::Reason::kOutput;
+    outcome.error = std::move(output).error().message;
+  }
 }
 
 /// All of the attempt is over: takes what is left in its pipes.  The verdict follows the lines.
@@ -219,6 +225,8 @@ void ProcessExecutor::Impl::End(Running& running, model::Outcome outcome) {
     ReadPipe(*pipe, kMaxPipeBytes);
     ClosePipe(*pipe);
   }
+  if (outcome.verdict == model::Verdict::kSucceeded) TakeOutput(running, outcome);
+  if (running.watch) running.watch->Judge(outcome);
   running.outcome = std::move(outcome);
   ended_now_.push_back(&running);
   if (!running.capture.lines().empty()) unstored_.push_back(&running);
@@ -257,7 +265,12 @@ void ProcessExecutor::Impl::ReadPipe(Pipe& pipe, std::size_t limit) {
     if (n == 0) ClosePipe(pipe);
     if (n <= 0) break;
     done += static_cast<std::size_t>(n);
-    capture.Feed(pipe.stream, {buffer_.data(), static_cast<std::size_t>(n)}, ports_.clock.Now());
+    const std::string_view bytes(buffer_.data(), static_cast<std::size_t>(n));
+    capture.Feed(pipe.stream, bytes, ports_.clock.Now());
+    if (&pipe == &pipe.owner->out && pipe.owner->keeps_stdout()) {
+      std::string& kept = pipe.owner->stdout_text;
+      kept += bytes.substr(0, kMaxOutputBytes + 1 - kept.size());
+    }
   }
   unstored_bytes_ += capture.pending_bytes - before;
   if (!had_lines && !capture.lines().empty()) unstored_.push_back(pipe.owner);

@@ -40,6 +40,7 @@ void OutputCapture::Add(log_store::Stream stream, std::string line, Instant now)
          now);
     return;
   }
+  if (watch_ != nullptr) watch_->See(line);
   pending_bytes += line.size();
   lines_.push_back(
       {.number = ++last_number_, .stream = stream, .at = now, .bytes = std::move(line)});

@@ -6,6 +6,7 @@
 
 #include "headworks/log_store/log_store.h"
 #include "line_splitter.h"
+#include "retry_watch.h"
 
 namespace headworks::executor_process {
 
@@ -19,6 +20,8 @@ class OutputCapture {
   void Feed(log_store::Stream stream, std::string_view bytes, Instant now);
   /// The stream is at its end: a last line without a newline counts too.
   void Finish(log_store::Stream stream, Instant now);
+  /// `watch` (may be null, must outlive this) sees each line that a stream completes.
+  void Watch(RetryWatch* watch) { watch_ = watch; }
   /// A remark of Headworks, outside of the bound.
   void Note(std::string text, Instant now);
 
@@ -36,6 +39,7 @@ class OutputCapture {
   const std::size_t max_bytes_;
   std::size_t bytes_ = 0;
   bool cut_ = false;
+  RetryWatch* watch_ = nullptr;
   std::int64_t last_number_ = 0;
   LineSplitter stdout_, stderr_;
   std::vector<log_store::Line> lines_;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/string.hpp>
 #include <cerrno>
@@ -12,6 +13,7 @@
 
 #include "fd.h"
 #include "headworks/base/json.h"
+#include "headworks/base/text.h"
 
 namespace headworks::executor_process {
 namespace {
@@ -44,7 +46,7 @@ Result<std::string> ParseLines(std::string_view text) {
     }
     object[line.substr(0, equals)] = line.substr(equals + 1);
   }
-  const std::string json = CanonicalJson(object);
+  std::string json = CanonicalJson(object);
   // Values are any bytes; JSON takes only UTF-8.
   HEADWORKS_TRY(ParseJsonObject(json, kWhat, {.max_bytes = 2 * kMaxOutputBytes}));
   return json;
@@ -69,6 +71,40 @@ Result<std::string> ParseOutput(std::string_view text) {
   }
   if (ParseJson(text, {.max_bytes = kMaxOutputBytes})) return Bad("is JSON, but no object");
   return ParseLines(text);
+}
+
+Result<std::string> OutputOfStdout(model::OutputMode mode, std::string_view text) {
+  const auto bad = [](std::string_view what) {
+    return Error{Code::kInvalidArgument,
+                 fmt::format("the task's output is what it writes to stdout, and that {}", what)};
+  };
+  if (text.size() > kMaxOutputBytes) {
+    return bad(
+        fmt::format("has more than {} bytes; write large data to a file in "
+                    "HEADWORKS_SCRATCH and its name to stdout",
+                    kMaxOutputBytes));
+  }
+  const std::size_t valid = ValidUtf8Prefix(text);
+  if (valid < text.size()) return bad(fmt::format("is not UTF-8 at byte {}", valid));
+  if (mode == model::OutputMode::kStdoutJson) {
+    const auto value = ParseJson(text, {.max_bytes = kMaxOutputBytes});
+    if (!value) {
+      return bad(fmt::format("is not one JSON value: {}; messages for people go to stderr",
+                             value.error().message));
+    }
+    return CanonicalJson(value->is_object() ? *value : boost::json::object{{"result", *value}});
+  }
+  if (mode == model::OutputMode::kStdout) {
+    if (text.ends_with('\n')) text.remove_suffix(1);
+    return CanonicalJson(boost::json::object{{"text", text}});
+  }
+  boost::json::array lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return CanonicalJson(boost::json::object{{"lines", std::move(lines)}});
 }
 
 Result<std::string> ReadOutputFile(const std::string& path) {

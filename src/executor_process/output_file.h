@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "headworks/base/result.h"
+#include "headworks/model/workflow.h"
 
 namespace headworks::executor_process {
 
@@ -15,7 +16,12 @@ inline constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;
 /// or blank.  kInvalidArgument says what is wrong with it.
 Result<std::string> ReadOutputFile(const std::string& path);
 
-/// The same for text at hand.
+/// What a task wrote to stdout, as its output: kStdoutJson = the object that it is, or
+/// {"result": ...} around any other JSON value; kStdoutLines = {"lines": [...]}; kStdout =
+/// {"text": ...} without the newline at its end.
+Result<std::string> OutputOfStdout(model::OutputMode mode, std::string_view text);
+
+/// ReadOutputFile for text at hand.
 Result<std::string> ParseOutput(std::string_view text);
 
 }  // namespace headworks::executor_process

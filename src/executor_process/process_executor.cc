@@ -19,7 +19,7 @@ Result<std::string> FindSupervisor(const std::string& given) {
   }
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   for (const char* place : {"headworks-supervisor", "../libexec/headworks/headworks-supervisor"}) {
-    const std::string path = (folder / place).string();
+    std::string path = (folder / place).string();
     if (access(path.c_str(), X_OK) == 0) return path;
   }
   return Error{Code::kNotFound,

@@ -65,10 +65,12 @@ void ScratchFolders::Release(const RunId& run) {
 }
 
 Status ScratchFolders::Remove(const RunId& run) {
-  const std::scoped_lock lock(mutex_);
-  if (const auto use = uses_.find(run); use != uses_.end() && use->second.tasks == 0) {
-    idle_.erase(use->second.idle);
-    uses_.erase(use);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto use = uses_.find(run); use != uses_.end() && use->second.tasks == 0) {
+      idle_.erase(use->second.idle);
+      uses_.erase(use);
+    }
   }
   const std::string path = PathOf(run);
   if (rmdir(path.c_str()) == 0 || errno == ENOENT) return {};

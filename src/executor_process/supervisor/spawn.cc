@@ -19,7 +19,7 @@
 namespace headworks::supervisor {
 namespace {
 
-constexpr std::size_t kStackBytes = 64 * 1024;
+constexpr std::size_t kStackBytes = std::size_t{64} << 10;
 constexpr char kDefaultPath[] = "/usr/local/bin:/usr/bin:/bin";
 
 struct Child {
@@ -89,6 +89,9 @@ HEADWORKS_CHILD_CODE int RunChild(void* argument) {
   if (getppid() != child.parent) return Fail(child, SpawnStep::kSession, ESRCH);
   if (dup2(plan.stdin_fd, 0) < 0 || dup2(plan.stdout_fd, 1) < 0 || dup2(plan.stderr_fd, 2) < 0 ||
       syscall(SYS_close_range, 3U, ~0U, 0U) != 0) {
+    return Fail(child, SpawnStep::kStandardStreams, errno);
+  }
+  if (plan.files != nullptr && setrlimit(RLIMIT_NOFILE, plan.files) != 0) {
     return Fail(child, SpawnStep::kStandardStreams, errno);
   }
   if (chdir(plan.cwd) != 0) return Fail(child, SpawnStep::kWorkingDirectory, errno);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "supervisor/protocol.h"
@@ -18,6 +19,8 @@ struct SpawnPlan {
   /// The control group to start it in: as AttemptGroups gives them; -1 = the caller's own.
   int group_clone_fd = -1;
   int group_join_fd = -1;
+  /// The limit of open files that it is given; null = the caller's.
+  const rlimit* files = nullptr;
 };
 
 struct SpawnResult {

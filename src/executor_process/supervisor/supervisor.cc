@@ -97,6 +97,11 @@ bool Supervisor::Open() {
   std::snprintf(path.data(), path.size(), "/proc/self/task/%d/children", getpid());
   // Absent in a kernel without CONFIG_PROC_CHILDREN: then the whole table is read instead.
   children_ = open(path.data(), O_RDONLY | O_CLOEXEC);
+  // Four are held for each attempt; how many attempts there may be is the engine's to say.
+  if (getrlimit(RLIMIT_NOFILE, &files_) != 0) return false;
+  rlimit most = files_;
+  most.rlim_cur = most.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &most) != 0) return false;
   groups_.Probe();
   return signals_ >= 0 && null_ >= 0;
 }
@@ -201,6 +206,7 @@ void Supervisor::HandleSpawn(const Spawn& request, std::string_view inline_body,
       plan.stdin_fd = null_;
       plan.stdout_fd = fds[0];
       plan.stderr_fd = fds[1];
+      plan.files = &files_;
       group = groups_.Take();
       plan.group_clone_fd = groups_.clone_fd(group);
       plan.group_join_fd = groups_.join_fd(group);

@@ -114,6 +114,8 @@ class Supervisor {
   int signals_ = -1;
   int null_ = -1;
   int children_ = -1;
+  /// The limit of open files that this process was given, and hands on to tasks.
+  rlimit files_{};
   bool closing_ = false;
   bool peer_gone_ = false;
   bool changed_ = false;

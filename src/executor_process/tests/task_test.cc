@@ -1,3 +1,4 @@
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -406,6 +407,17 @@ TEST_F(TaskTest, AFloodOfOutputEndsInBoundedTime) {
   const Duration before = clock_.Monotonic();
   EXPECT_EQ(Run(attempt).verdict, Verdict::kSucceeded);
   RecordProperty("milliseconds", std::to_string((clock_.Monotonic() - before).count() / 1'000));
+}
+
+TEST_F(TaskTest, ItsLimitOfOpenFilesIsTheEngines) {
+  rlimit own{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &own), 0);
+  const auto attempt = Next(Shell("ulimit -Sn; ulimit -Hn"));
+  ASSERT_EQ(Run(attempt).verdict, Verdict::kSucceeded);
+  const auto text = [](rlim_t limit) {
+    return limit == RLIM_INFINITY ? std::string("unlimited") : std::to_string(limit);
+  };
+  EXPECT_EQ(Texts(attempt), (Strings{text(own.rlim_cur), text(own.rlim_max)}));
 }
 
 TEST_F(TaskTest, OfShortTasksOnlyTheEndIsSpoken) {

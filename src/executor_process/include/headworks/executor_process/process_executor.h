@@ -57,15 +57,17 @@ struct ProcessPorts {
 
 /// Runs shell scripts and commands as processes of this host, under one supervisor process.
 ///
-/// A task sees: the environment that its workflow names and nothing else, HEADWORKS_INPUT (a JSON
-/// file, the Resolver's context), HEADWORKS_OUTPUT (a file to write a JSON object or key=value
-/// lines to), HEADWORKS_SCRATCH (a folder shared by the run), /dev/null as standard input.
+/// A task sees: the environment that its workflow and its env_files name and nothing else,
+/// HEADWORKS_INPUT (a JSON file, the Resolver's context), HEADWORKS_OUTPUT (a file to write a JSON
+/// object or key=value lines to, unless stdout is its output), HEADWORKS_SCRATCH (a folder shared
+/// by the run), /dev/null as standard input.
 ///
 /// Ends.  Whatever ends an attempt (its own exit, timeout, cancel, Drain, the death of this
 ///   process or of the supervisor), no process of it is left when its verdict is given; output
 ///   lines are in the log store by then (I6).
 /// Verdicts.  Exit code 0 = succeeded, another or a signal = retry; an output that is none =
-///   failed (`output`); timeout = retry, whatever came; after Cancel: cancelled, after Drain:
+///   failed (`output`); timeout = retry, whatever came; a retry that the task's `retry.when` and
+///   `retry.unless` exclude = failed; after Cancel: cancelled, after Drain:
 ///   interrupted, unless it had ended by itself.  An input that cannot be loaded: failed
 ///   (`dispatch_failed`); if the store cannot be reached, or the machine has no process, file or
 ///   pipe to give: snoozed for a second, no try is used.
