@@ -1,0 +1,564 @@
+#include "checker.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "functions.h"
+#include "headworks/base/text.h"
+#include "headworks/expr/limits.h"
+#include "lexer.h"
+#include "messages.h"
+#include "time_value.h"
+
+namespace headworks::expr::internal {
+namespace {
+
+using enum Type::Kind;
+
+struct TypeName {
+  std::string_view name;
+  Type::Kind kind;
+};
+constexpr std::array<TypeName, 12> kTypeNames = {{
+    {"bool", kBool},
+    {"int", kInt},
+    {"uint", kUint},
+    {"double", kDouble},
+    {"string", kString},
+    {"bytes", kBytes},
+    {"list", kList},
+    {"map", kMap},
+    {"null_type", kNull},
+    {"type", kType},
+    {"google.protobuf.Timestamp", kTimestamp},
+    {"google.protobuf.Duration", kDuration},
+}};
+
+std::optional<Type::Kind> FindTypeName(std::string_view name) {
+  for (const TypeName& known : kTypeNames) {
+    if (known.name == name) return known.kind;
+  }
+  return std::nullopt;
+}
+
+bool IsMap(const Type& type) { return type.kind() == kMap || type.kind() == kObject; }
+
+/// Whether a value of one may equal a value of the other.
+bool Comparable(const Type& a, const Type& b) {
+  if (a.is_dyn() || b.is_dyn() || (a.is_number() && b.is_number())) return true;
+  if ((a.kind() == kNull && b.nullable()) || (b.kind() == kNull && a.nullable())) return true;
+  if (IsMap(a) && IsMap(b)) return true;
+  if (a.kind() == kList && b.kind() == kList) return Comparable(a.element(), b.element());
+  return a.kind() == b.kind();
+}
+
+/// The type of what may be either.
+Type Join(const Type& a, const Type& b) {
+  if (a == b) return a;
+  if (a.kind() == kNull) return Type::Nullable(b);
+  if (b.kind() == kNull || Type::Nullable(a) == Type::Nullable(b)) return Type::Nullable(a);
+  return {};
+}
+
+class Checker {
+ public:
+  Checker(Ast* ast, const Environment& environment, std::vector<Fault>* faults)
+      : ast_(*ast), environment_(environment), faults_(*faults), locals_(ast->slots) {}
+
+  void Run() {
+    ast_.type = TypeOf(ast_.root);
+    CollectReferences(ast_.root);
+    std::sort(ast_.references.begin(), ast_.references.end(),
+              [](const Reference& a, const Reference& b) { return a.offset < b.offset; });
+  }
+
+ private:
+  Type Fail(FaultKind kind, std::uint32_t begin, std::uint32_t end, std::string message) {
+    faults_.push_back({kind, begin, end - begin, std::move(message)});
+    return {};
+  }
+  Type Fail(const Node& node, std::string message) {
+    return Fail(FaultKind::kType, node.begin, node.end, std::move(message));
+  }
+  Type FailName(const Node& node, std::string message) {
+    return Fail(FaultKind::kUnknownName, node.name_begin,
+                node.name_begin + static_cast<std::uint32_t>(node.name.size()), std::move(message));
+  }
+  std::string TextOf(const Node& node) const { return Excerpt(ast_.TextOf(node)); }
+
+  Type TypeOf(NodeId id) {
+    const Node node = ast_.node(id);  // A copy: resolving names changes nodes.
+    switch (node.op) {
+      case Op::kConstant:
+        return node.constant.TypeKind();
+      case Op::kVariable:
+        return Variable(id, node);
+      case Op::kLocal:
+        return locals_[node.slot];
+      case Op::kSelect:
+        return Select(id, node);
+      case Op::kHas:
+        Field(node, TypeOf(ast_.ChildId(node, 0)));
+        return kBool;
+      case Op::kIndex:
+        return Index(node);
+      case Op::kList:
+        return ListOf(node);
+      case Op::kMap:
+        return MapOf(node);
+      case Op::kAnd:
+      case Op::kOr:
+      case Op::kNot:
+        for (const NodeId child : ast_.ChildrenOf(node)) RequireBool(child);
+        return kBool;
+      case Op::kNegate:
+        return Negate(node);
+      case Op::kConditional: {
+        RequireBool(ast_.ChildId(node, 0));
+        const Type yes = TypeOf(ast_.ChildId(node, 1));
+        return Join(yes, TypeOf(ast_.ChildId(node, 2)));
+      }
+      case Op::kCall:
+        return CallOf(id, node);
+      case Op::kAll:
+      case Op::kExists:
+      case Op::kExistsOne:
+      case Op::kMapEach:
+      case Op::kMapSome:
+      case Op::kFilter:
+      case Op::kBind:
+        return Macro(node);
+      default:
+        return BinaryOf(node);
+    }
+  }
+
+  Type RequireBool(NodeId id) {
+    const Type type = TypeOf(id);
+    if (!Fits(type, kBool)) {
+      const Node& node = ast_.node(id);
+      return Fail(node, "'" + TextOf(node) + "' is " + type.ToString() +
+                            ", but a bool is needed; compare it with something, e.g. " +
+                            (type.is_number() ? "x > 0" : "x != \"\""));
+    }
+    return type;
+  }
+
+  Type Variable(NodeId id, const Node& node) {
+    if (const Type* type = environment_.Find(node.name)) return *type;
+    if (const auto kind = FindTypeName(node.name)) return BecomeType(id, *kind);
+    std::vector<std::string_view> known;
+    known.reserve(environment_.variables().size());
+    for (const auto& variable : environment_.variables()) known.push_back(variable.name);
+    const std::string name(node.name);
+    std::string hint = DidYouMean(node.name, known);
+    if (hint.empty()) {
+      hint = "; text goes into quotes (\"" + name + "\")" + KnownNames(known);
+    }
+    return FailName(node, "there is no variable '" + name + "'" + hint);
+  }
+
+  static std::string KnownNames(std::span<const std::string_view> known) {
+    if (known.empty()) return ", and there are no variables here";
+    std::string text = ", variables are ";
+    for (std::size_t i = 0; i < known.size() && i < 10; ++i) {
+      text += (i > 0 ? ", " : "") + std::string(known[i]);
+    }
+    return text + (known.size() > 10 ? ", ..." : "");
+  }
+
+  Type BecomeType(NodeId id, Type::Kind kind) {
+    Node& node = ast_.nodes[id];
+    node.op = Op::kConstant;
+    node.child_count = 0;
+    node.constant = Value::OfType(kind);
+    return kType;
+  }
+
+  /// The dotted name that a chain of selections spells; empty if it is something else.
+  std::string DottedName(const Node& node) const {
+    if (node.op == Op::kVariable) return std::string(node.name);
+    if (node.op != Op::kSelect) return {};
+    const std::string before = DottedName(ast_.Child(node, 0));
+    return before.empty() ? before : before + '.' + std::string(node.name);
+  }
+
+  Type Select(NodeId id, const Node& node) {
+    const Node& target = ast_.Child(node, 0);
+    if (const auto kind = target.op == Op::kSelect && node.name.size() < 10
+                              ? FindTypeName(DottedName(node))
+                              : std::nullopt;
+        kind && environment_.Find("google") == nullptr) {
+      return BecomeType(id, *kind);
+    }
+    return Field(node, TypeOf(ast_.ChildId(node, 0)));
+  }
+
+  /// Type of the field `node.name` of a value of `type`.
+  Type Field(const Node& node, const Type& type) {
+    if (type.is_dyn()) return {};
+    if (type.kind() == kMap) return type.element();
+    if (type.kind() != kObject) {
+      return Fail(FaultKind::kType, node.name_begin,
+                  node.name_begin + static_cast<std::uint32_t>(node.name.size()),
+                  "'" + TextOf(ast_.Child(node, 0)) + "' is " + type.ToString() +
+                      " and has no field '" + std::string(node.name) + "'");
+    }
+    if (node.op == Op::kSelect && node.name_begin < node.end) {
+      if (const std::string* dashed = DashedField(node, type)) {
+        dashed_ = true;
+        return FailName(node, "'-' means minus here; the field is written " +
+                                  TextOf(ast_.Child(node, 0)) + "[\"" + *dashed +
+                                  "\"] (to subtract, put spaces around the '-')");
+      }
+    }
+    if (const Type::Field* field = type.FindField(node.name)) return field->type;
+    if (type.open()) return {};
+    std::vector<std::string_view> known;
+    known.reserve(type.fields().size());
+    for (const auto& field : type.fields()) known.push_back(field.name);
+    std::string hint = DidYouMean(node.name, known);
+    if (hint.empty() && !known.empty()) hint = "; it has " + Listed(known);
+    return FailName(node, "'" + TextOf(ast_.Child(node, 0)) + "' has no field '" +
+                              std::string(node.name) + "'" + hint);
+  }
+
+  static std::string Listed(std::span<const std::string_view> names) {
+    std::string text;
+    for (std::size_t i = 0; i < names.size() && i < 10; ++i) {
+      text += (i > 0 ? ", " : "") + std::string(names[i]);
+    }
+    return text + (names.size() > 10 ? ", ..." : "");
+  }
+
+  /// The field of `type` with a '-' in it whose name stands in the text where the parser read a
+  /// shorter one: `needs.a-b` is (needs.a) - b to the language, which is never what was meant.
+  const std::string* DashedField(const Node& node, const Type& type) const {
+    const std::string_view here = std::string_view(ast_.text).substr(node.name_begin);
+    for (const Type::Field& field : type.fields()) {
+      if (field.name.size() <= node.name.size() || field.name[node.name.size()] != '-') continue;
+      if (!here.starts_with(field.name)) continue;
+      if (here.size() > field.name.size() && IsIdentifierPart(here[field.name.size()])) continue;
+      return &field.name;
+    }
+    return nullptr;
+  }
+
+  Type Index(const Node& node) {
+    const Type type = TypeOf(ast_.ChildId(node, 0));
+    const Type index = TypeOf(ast_.ChildId(node, 1));
+    const Node& key = ast_.Child(node, 1);
+    if (type.is_dyn()) return {};
+    if (type.kind() == kList) {
+      if (!index.is_dyn() && !index.is_number()) {
+        return Fail(key, "a list is indexed by a number, counted from 0, but '" + TextOf(key) +
+                             "' is " + index.ToString());
+      }
+      return type.element();
+    }
+    if (type.kind() == kMap || type.kind() == kObject) {
+      if (!Comparable(type.key(), index)) {
+        return Fail(key, "keys are " + type.key().ToString() + ", but '" + TextOf(key) + "' is " +
+                             index.ToString());
+      }
+      if (type.kind() == kMap) return type.element();
+      if (key.op != Op::kConstant || !key.constant.is(Value::Kind::kString)) return {};
+      Node field = node;
+      field.name = key.constant.view();
+      field.name_begin = key.begin;
+      return Field(field, type);
+    }
+    return Fail(node, "'" + TextOf(ast_.Child(node, 0)) + "' is " + type.ToString() +
+                          " and has no elements" +
+                          (type.kind() == kString ? "; write text.charAt(index)" : ""));
+  }
+
+  Type ListOf(const Node& node) {
+    std::optional<Type> element;
+    for (const NodeId child : ast_.ChildrenOf(node)) {
+      const Type type = TypeOf(child);
+      element = element ? Join(*element, type) : type;
+    }
+    return element && !element->is_dyn() ? Type::List(*element) : Type(kList);
+  }
+
+  Type MapOf(const Node& node) {
+    std::optional<Type> key;
+    std::optional<Type> value;
+    for (std::size_t i = 0; i < node.child_count; i += 2) {
+      const NodeId id = ast_.ChildId(node, i);
+      const Type type = TypeOf(id);
+      if (!type.is_dyn() && type.kind() != kString && type.kind() != kBool && type.kind() != kInt &&
+          type.kind() != kUint) {
+        Fail(ast_.node(id), "a key of a map is a string, int, uint or bool, but '" +
+                                TextOf(ast_.node(id)) + "' is " + type.ToString());
+      }
+      key = key ? Join(*key, type) : type;
+      const Type of = TypeOf(ast_.ChildId(node, i + 1));
+      value = value ? Join(*value, of) : of;
+    }
+    return Type::Map(key.value_or(Type()), value.value_or(Type()));
+  }
+
+  Type Negate(const Node& node) {
+    const Type type = TypeOf(ast_.ChildId(node, 0));
+    if (type.is_dyn() || type.kind() == kInt || type.kind() == kDouble) return type;
+    return Fail(node, "'-' does not take " + type.ToString() +
+                          (type.kind() == kUint ? "; write -int(...)" : ""));
+  }
+
+  Type BinaryOf(const Node& node) {
+    dashed_ = false;
+    const Type a = TypeOf(ast_.ChildId(node, 0));
+    // What stands behind the '-' of a name is no operand.
+    if (dashed_ && node.op == Op::kSubtract) return {};
+    const Type b = TypeOf(ast_.ChildId(node, 1));
+    const auto fail = [&] { return Fail(node, NoOperator(ast_, node, a.kind(), b.kind())); };
+    switch (node.op) {
+      case Op::kEqual:
+      case Op::kNotEqual:
+        if (Comparable(a, b)) return kBool;
+        return Fail(node, "'" + TextOf(ast_.Child(node, 0)) + "' is " + a.ToString() + " and '" +
+                              TextOf(ast_.Child(node, 1)) + "' is " + b.ToString() +
+                              ": they are never equal" + ConvertHint(node, a, b));
+      case Op::kLess:
+      case Op::kLessEqual:
+      case Op::kGreater:
+      case Op::kGreaterEqual:
+        return Ordered(a, b) ? Type(kBool) : fail();
+      case Op::kIn:
+        return In(node, a, b);
+      default: {
+        if (a.is_dyn() || b.is_dyn()) return Arithmetic(node.op, a, b).value_or(Type());
+        const auto result = Arithmetic(node.op, a, b);
+        return result ? *result : fail();
+      }
+    }
+  }
+
+  std::string ConvertHint(const Node& node, const Type& a, const Type& b) const {
+    if (a.kind() == kString && b.is_number()) {
+      return "; convert one: " + std::string(KindName(b.kind())) + "(" +
+             TextOf(ast_.Child(node, 0)) + ")";
+    }
+    if (b.kind() == kString && a.is_number()) {
+      return "; convert one: string(" + TextOf(ast_.Child(node, 0)) + ")";
+    }
+    if (b.kind() == kString && a.kind() == kBool) return "; leave out the quotes: true or false";
+    return "";
+  }
+
+  static bool Ordered(const Type& a, const Type& b) {
+    const auto has_order = [](const Type& t) {
+      return t.is_dyn() || (t.kind() >= kBool && t.kind() <= kDuration);
+    };
+    if (!has_order(a) || !has_order(b)) return false;
+    return a.is_dyn() || b.is_dyn() || a.kind() == b.kind() || (a.is_number() && b.is_number());
+  }
+
+  Type In(const Node& node, const Type& a, const Type& b) {
+    if (b.is_dyn()) return kBool;
+    if (b.kind() != kList && !IsMap(b))
+      return Fail(node, NoOperator(ast_, node, a.kind(), b.kind()));
+    const Type& member = b.kind() == kList ? b.element() : b.key();
+    if (Comparable(a, member)) return kBool;
+    return Fail(node, "'" + TextOf(ast_.Child(node, 0)) + "' is " + a.ToString() + ", but " +
+                          (b.kind() == kList ? "the list has " : "the keys are ") +
+                          member.ToString() + ", so it is never in it");
+  }
+
+  /// Type of `a op b`; nullopt = there is no such operator.
+  static std::optional<Type> Arithmetic(Op op, const Type& a, const Type& b) {
+    if (a.is_dyn() && b.is_dyn()) return Type();
+    if (a.is_dyn() || b.is_dyn()) {
+      const Type& known = a.is_dyn() ? b : a;
+      return known.is_number() || known.kind() == kString || known.kind() == kBytes ? known
+                                                                                    : Type();
+    }
+    const auto both = [&](Type::Kind kind) { return a.kind() == kind && b.kind() == kind; };
+    if (op == Op::kModulo) {
+      return both(kInt) || both(kUint) ? std::optional(Type(a.kind())) : std::nullopt;
+    }
+    if (both(kInt) || both(kUint) || both(kDouble)) return Type(a.kind());
+    if (op == Op::kAdd) {
+      if (both(kString) || both(kBytes) || both(kDuration)) return Type(a.kind());
+      if (both(kList)) return a.element() == b.element() ? a : Type(kList);
+      if ((a.kind() == kTimestamp && b.kind() == kDuration) ||
+          (a.kind() == kDuration && b.kind() == kTimestamp)) {
+        return Type(kTimestamp);
+      }
+    }
+    if (op == Op::kSubtract) {
+      if (both(kDuration) || both(kTimestamp)) return Type(kDuration);
+      if (a.kind() == kTimestamp && b.kind() == kDuration) return Type(kTimestamp);
+    }
+    return std::nullopt;
+  }
+
+  Type Macro(const Node& node) {
+    const Type over = TypeOf(ast_.ChildId(node, 0));
+    Type& local = locals_[node.slot];
+    if (node.op == Op::kBind) {
+      local = over;
+      return TypeOf(ast_.ChildId(node, 1));
+    }
+    if (over.kind() == kList) {
+      local = over.element();
+    } else if (IsMap(over)) {
+      local = over.key();
+    } else {
+      local = {};
+      if (!over.is_dyn()) {
+        Fail(ast_.Child(node, 0), std::string(node.name) + "() goes over a list or a map, but '" +
+                                      TextOf(ast_.Child(node, 0)) + "' is " + over.ToString());
+      }
+    }
+    if (node.op == Op::kMapEach) return ListType(TypeOf(ast_.ChildId(node, 1)));
+    RequireBool(ast_.ChildId(node, 1));
+    if (node.op == Op::kMapSome) return ListType(TypeOf(ast_.ChildId(node, 2)));
+    if (node.op == Op::kFilter) return ListType(local);
+    return kBool;
+  }
+  static Type ListType(const Type& element) {
+    return element.is_dyn() ? Type(kList) : Type::List(element);
+  }
+
+  Type CallOf(NodeId id, const Node& written) {
+    NamespacedName(id, written);
+    const Node node = ast_.node(id);
+    const Function* function = FindFunction(node.name);
+    std::vector<Type> arguments;
+    arguments.reserve(node.child_count);
+    for (const NodeId child : ast_.ChildrenOf(node)) arguments.push_back(TypeOf(child));
+    if (function == nullptr) return UnknownFunction(node);
+    ast_.nodes[id].function = function;
+    const Overload* found = nullptr;
+    bool several = false;
+    for (const Overload& overload : function->overloads) {
+      if (overload.member != node.member || overload.count != arguments.size()) continue;
+      bool fits = true;
+      for (std::size_t i = 0; i < arguments.size(); ++i) {
+        fits = fits && Fits(arguments[i], overload.parameters[i]);
+      }
+      if (!fits) continue;
+      several = found != nullptr && found->result != overload.result;
+      found = &overload;
+    }
+    if (found == nullptr) return WrongArguments(node, *function, arguments);
+    CheckConstants(id);
+    if (function->name == "dyn" || several) return {};
+    return found->result == kList ? Type::List(kString) : Type(found->result);
+  }
+
+  /// `strings.quote(x)` is a function's name, not a call on a variable.
+  void NamespacedName(NodeId id, const Node& node) {
+    if (!node.member || FindFunction(node.name) != nullptr) return;
+    const Node& target = ast_.Child(node, 0);
+    if (target.op != Op::kVariable || environment_.Find(target.name) != nullptr) return;
+    const Function* function =
+        FindFunction(std::string(target.name) + '.' + std::string(node.name));
+    if (function == nullptr) return;
+    Node& call = ast_.nodes[id];
+    call.name = function->name;
+    call.member = false;
+    ++call.first_child;
+    --call.child_count;
+  }
+
+  Type UnknownFunction(const Node& node) {
+    std::vector<std::string_view> known = {"has", "all", "exists", "exists_one", "map", "filter"};
+    known.reserve(known.size() + Functions().size());
+    for (const Function& function : Functions()) known.push_back(function.name);
+    std::string hint = DidYouMean(node.name, known);
+    if (hint.empty()) hint = "; docs/expressions.md lists them all";
+    return FailName(node, "there is no function '" + std::string(node.name) + "'" + hint);
+  }
+
+  Type WrongArguments(const Node& node, const Function& function,
+                      const std::vector<Type>& arguments) {
+    std::string given;
+    std::size_t i = 0;
+    if (node.member) given = arguments[i++].ToString() + '.';
+    given += std::string(node.name) + '(';
+    for (const std::size_t first = i; i < arguments.size(); ++i) {
+      given += (i > first ? ", " : "") + arguments[i].ToString();
+    }
+    return Fail(node, "there is no " + given + "); it is called " + Usage(function));
+  }
+
+  /// What can be known to fail because it does not depend on variables.
+  void CheckConstants(NodeId id) {
+    Node& node = ast_.nodes[id];
+    const auto constant = [&](std::size_t index) -> const Node* {
+      if (index >= node.child_count) return nullptr;
+      const Node& child = ast_.Child(node, index);
+      const bool text = child.op == Op::kConstant && child.constant.is(Value::Kind::kString);
+      return text ? &child : nullptr;
+    };
+    const auto report = [&](const Node& at, const Error& error) { Fail(at, error.message); };
+    if (const Node* pattern = constant(1); pattern != nullptr && node.name == "matches") {
+      auto compiled = CompilePattern(pattern->constant.view());
+      if (!compiled) return report(*pattern, compiled.error());
+      node.pattern = compiled->get();
+      ast_.patterns.push_back(*std::move(compiled));
+    } else if (const Node* zone = constant(1); zone != nullptr && node.name.starts_with("get")) {
+      const auto found = FindZone(zone->constant.view());
+      if (!found) report(*zone, found.error());
+    } else if (const Node* text = constant(0); text != nullptr && node.name == "timestamp") {
+      const auto read = ReadTimestamp(text->constant.view());
+      if (!read) report(*text, read.error());
+    } else if (text != nullptr && node.name == "duration") {
+      const auto read = ReadDuration(text->constant.view());
+      if (!read) report(*text, read.error());
+    }
+  }
+
+  /// Appends the references at and below `id`.  A chain of constant fields on a variable is one.
+  void CollectReferences(NodeId id) {
+    std::vector<std::string> path;
+    const Node* at = &ast_.node(id);
+    while (at->op == Op::kSelect || at->op == Op::kHas || at->op == Op::kIndex) {
+      if (at->op == Op::kIndex) {
+        const Node& key = ast_.Child(*at, 1);
+        if (key.op == Op::kConstant && key.constant.is(Value::Kind::kString)) {
+          path.emplace_back(key.constant.view());
+        } else {
+          path.clear();  // What follows a computed key is not known.
+          CollectReferences(ast_.ChildId(*at, 1));
+        }
+      } else {
+        path.emplace_back(at->name);
+      }
+      id = ast_.ChildId(*at, 0);
+      at = &ast_.node(id);
+    }
+    if (at->op == Op::kVariable) {
+      std::reverse(path.begin(), path.end());
+      ast_.references.push_back({std::string(at->name), std::move(path), at->name_begin});
+      return;
+    }
+    for (const NodeId child : ast_.ChildrenOf(*at)) CollectReferences(child);
+  }
+
+  Ast& ast_;
+  const Environment& environment_;
+  std::vector<Fault>& faults_;
+  /// Types of the macros' variables, by slot.
+  std::vector<Type> locals_;
+  /// Whether the operand just looked at ended in a fault about a name with a '-'.
+  bool dashed_ = false;
+};
+
+}  // namespace
+
+void Check(Ast* ast, const Environment& environment, std::vector<Fault>* faults) {
+  const auto first = static_cast<std::ptrdiff_t>(faults->size());
+  Checker(ast, environment, faults).Run();
+  std::sort(faults->begin() + first, faults->end(),
+            [](const Fault& a, const Fault& b) { return a.offset < b.offset; });
+}
+
+}  // namespace headworks::expr::internal

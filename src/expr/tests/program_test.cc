@@ -1,0 +1,77 @@
+#include "headworks/expr/program.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "expressions.h"
+
+namespace headworks::expr {
+namespace {
+
+std::vector<Fault> FaultsOf(std::string_view text) {
+  std::vector<Fault> faults;
+  EXPECT_FALSE(Program::Compile(text, TestEnvironment(), &faults)) << text;
+  return faults;
+}
+
+TEST(Program, EvaluatesOverJsonVariables) {
+  EXPECT_EQ(Evaluated("needs.a.output.n > 3 && params.env == \"prod\""), "true");
+  EXPECT_EQ(Evaluated("needs[\"build-x86\"].output.n + params.count"), "8");
+  EXPECT_EQ(Evaluated("params.tags.map(t, t + '!')"), R"(["a!","b!"])");
+  EXPECT_EQ(Evaluated("x.list.exists(e, e == y - 4) ? 'yes' : 'no'"), R"("yes")");
+}
+
+TEST(Program, PointsAtFaultsInTheText) {
+  const auto faults = FaultsOf("needs.c.output > 1 && prams.env == 'x'");
+  ASSERT_EQ(faults.size(), 2);
+  EXPECT_EQ(faults[0].offset, 6);
+  EXPECT_EQ(faults[0].length, 1);
+  EXPECT_EQ(faults[0].kind, FaultKind::kUnknownName);
+  EXPECT_EQ(faults[0].message, "'needs' has no field 'c'; it has a, build-x86");
+  EXPECT_EQ(faults[1].offset, 22);
+  EXPECT_EQ(faults[1].message, "there is no variable 'prams', did you mean 'params'?");
+}
+
+TEST(Program, SaysHowToWriteAFieldWithADash) {
+  const auto faults = FaultsOf("needs.build-x86.output.n > 3");
+  ASSERT_EQ(faults.size(), 1);
+  EXPECT_EQ(faults[0].message,
+            "'-' means minus here; the field is written needs[\"build-x86\"] (to subtract, put "
+            "spaces around the '-')");
+}
+
+TEST(Program, TellsWhatItReads) {
+  const auto program =
+      Program::Compile("has(needs['build-x86'].output.n) || params.tags[y] == x.map[params.env].q",
+                       TestEnvironment(), nullptr);
+  ASSERT_TRUE(program) << program.error().message;
+  std::vector<std::string> seen;
+  for (const Reference& reference : program->references()) {
+    std::string text = std::to_string(reference.offset) + ":" + reference.variable;
+    for (const auto& field : reference.path) text += "/" + field;
+    seen.push_back(text);
+  }
+  EXPECT_EQ(seen, (std::vector<std::string>{"4:needs/build-x86/output/n", "36:params/tags", "48:y",
+                                            "54:x/map", "60:params/env"}));
+}
+
+TEST(Program, EvaluateBoolTakesNothingElseForABool) {
+  const auto variables = TestVariables();
+  EXPECT_EQ(*Program::Compile("y > 3", TestEnvironment(), nullptr)->EvaluateBool(variables, {}),
+            true);
+  const auto number =
+      Program::Compile("y", TestEnvironment(), nullptr)->EvaluateBool(variables, {});
+  EXPECT_EQ(number.error().message, "'y' is int, but a bool is needed; compare it with something");
+}
+
+TEST(Program, StopsAtItsLimits) {
+  // Three literals, two operators, and one result.
+  EXPECT_EQ(Evaluated("1 + 2 + 3", {.max_cost = 6}), "6");
+  EXPECT_EQ(Evaluated("1 + 2 + 3", {.max_cost = 5}),
+            "error: '1 + 2 + 3' needs more than 5 steps; let a task compute it instead");
+}
+
+}  // namespace
+}  // namespace headworks::expr
