@@ -23,17 +23,11 @@ Order Reverse(Order order) {
   return order == Order::kGreater ? Order::kLess : order;
 }
 
-/// Exact: an integer above 2^53 is not rounded to compare it.
+/// As doubles, which rounds integers above 2^53: that is how the language is defined.
 template <typename Int>
 Order CompareWithDouble(Int integer, double number) {
   if (std::isnan(number)) return Order::kUnordered;
-  const double end = std::is_signed_v<Int> ? 0x1p63 : 0x1p64;
-  const double begin = std::is_signed_v<Int> ? -0x1p63 : 0.0;
-  if (number >= end) return Order::kLess;
-  if (number < begin) return Order::kGreater;
-  const double whole = std::floor(number);
-  const Order order = OrderOf(integer, static_cast<Int>(whole));
-  return order == Order::kEqual && whole != number ? Order::kLess : order;
+  return OrderOf(static_cast<double>(integer), number);
 }
 
 Order CompareIntUint(std::int64_t a, std::uint64_t b) {

@@ -157,7 +157,8 @@ struct MapEntry {
 /// Name of a value's type as users read it: "int", "list".
 std::string_view KindOf(const Value& value);
 
-/// Order of two numbers of any kinds, exact.  NaN is unordered.
+/// Order of two numbers of any kinds; integers are compared with doubles as doubles.  NaN is
+/// unordered.
 enum class Order : std::uint8_t { kLess, kEqual, kGreater, kUnordered };
 Order CompareNumbers(const Value& a, const Value& b);
 
