@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "headworks/base/result.h"
+#include "headworks/expr/environment.h"
+#include "headworks/expr/fault.h"
+#include "headworks/expr/program.h"
+
+namespace headworks::expr {
+
+/// Who runs a script.
+enum class Shell : std::uint8_t {
+  kSh,
+  kBash,
+  /// Any other interpreter: expressions in its scripts are faults.
+  kOther,
+};
+
+/// A shell script with `${{ expr }}` in it, bound so that no value can be read as shell code.
+///
+/// Each expression becomes a reference to a variable of the environment, `"${HEADWORKS_V1}"`, or
+/// without the quotes where it already stands between double quotes or in a here-document: always
+/// one word, byte for byte.  Where the shell would not expand it (single quotes, quoted
+/// here-documents), would read it as code (arithmetic, `eval`, `sh -c`), or where its quoting
+/// cannot be followed for sure, the expression is a fault that says to put it into `env`. In
+/// comments expressions stay as they are.  `$${{` stands for a literal `${{`.
+///
+/// Threads.  Immutable, as `Program`.
+class ShellTemplate {
+ public:
+  /// On failure kInvalidArgument, and all faults appended to `faults` (may be nullptr).
+  static Result<ShellTemplate> Parse(std::string_view text, Shell shell,
+                                     const Environment& environment, std::vector<Fault>* faults);
+
+  /// The script to run; the same whatever the values.
+  const std::string& script() const { return script_; }
+  bool has_expressions() const { return !bindings_.empty(); }
+  /// Of all expressions; offsets count from the start of the template.
+  std::vector<Reference> references() const;
+
+  /// Name and value of each variable that `script()` needs in its environment.  kInvalidArgument
+  /// for null, lists, maps, and values with NUL; kAtCapacity for one that Linux cannot pass
+  /// (128 KiB with its name).
+  Result<std::vector<std::pair<std::string, std::string>>> Bind(
+      const boost::json::object& variables, const Limits& limits) const;
+
+ private:
+  struct Binding {
+    std::string name;
+    Program program;
+    std::size_t offset = 0;
+  };
+  std::string script_;
+  std::vector<Binding> bindings_;
+};
+
+}  // namespace headworks::expr

@@ -1,0 +1,181 @@
+#include "shell_command.h"
+
+#include <algorithm>
+#include <span>
+
+#include "lexer.h"
+
+namespace headworks::expr::internal {
+namespace {
+
+template <std::size_t N>
+bool IsOneOf(std::string_view word, const std::string_view (&words)[N]) {
+  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+}
+
+constexpr std::string_view kKeywords[] = {"if",    "then",  "elif", "else", "do",
+                                          "while", "until", "{",    "!",    "coproc"};
+/// They run the command behind them.
+constexpr std::string_view kPrefixes[] = {"command", "builtin", "exec", "env",
+                                          "sudo",    "nohup",   "time"};
+/// They read their arguments as code, or as names and indexes that they evaluate.
+constexpr std::string_view kReaders[] = {"eval",    "trap",  "alias",   "let",
+                                         "read",    "unset", "mapfile", "readarray",
+                                         "getopts", "ssh",   "watch",   "parallel"};
+constexpr std::string_view kDeclarations[] = {"export", "readonly", "declare", "typeset", "local"};
+/// With -c or -e the next argument is a program.
+constexpr std::string_view kInterpreters[] = {
+    "sh",      "bash",   "dash",  "ash",    "ksh",     "zsh",  "fish", "su",
+    "runuser", "script", "flock", "python", "python3", "perl", "ruby", "node"};
+constexpr std::string_view kArithmeticTests[] = {"-eq", "-ne", "-lt", "-le",
+                                                 "-gt", "-ge", "-v",  "-R"};
+
+/// The shell itself runs what is assigned to them.
+constexpr std::string_view kPrompts[] = {"PS0", "PS1", "PS2",      "PS3",
+                                         "PS4", "ENV", "BASH_ENV", "PROMPT_COMMAND"};
+
+std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+void Refuse(const ShellWord& word, const std::string& reason, std::vector<ShellDanger>* dangers) {
+  for (std::size_t i = word.first_expression; i < word.end_expression; ++i) {
+    dangers->push_back({i, reason});
+  }
+}
+
+void RefuseAll(std::span<const ShellWord> words, const std::string& reason,
+               std::vector<ShellDanger>* dangers) {
+  for (const ShellWord& word : words) Refuse(word, reason, dangers);
+}
+
+bool Has(std::span<const ShellWord> words, std::string_view text) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const ShellWord& word) { return word.text == text; });
+}
+
+/// Whether a word is an option that ends in c or e, as in `bash -ec`.
+bool TakesProgram(std::string_view option) {
+  return option.size() > 1 && option[0] == '-' && option[1] != '-' &&
+         (option.back() == 'c' || option.back() == 'e');
+}
+
+void CheckInterpreters(std::span<const ShellWord> words, std::vector<ShellDanger>* dangers) {
+  bool interpreter = false;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (interpreter && TakesProgram(words[i].text) && i + 1 < words.size()) {
+      Refuse(words[i + 1],
+             "is part of a program that another interpreter will read; pass it as an argument "
+             "behind the program (sh -c '... \"$1\"' sh VALUE), or",
+             dangers);
+    }
+    interpreter = interpreter || IsOneOf(BaseName(words[i].text), kInterpreters);
+  }
+}
+
+}  // namespace
+
+std::size_t SkipKeywords(const std::vector<ShellWord>& words) {
+  std::size_t i = 0;
+  for (; i < words.size() && !words[i].quoted; ++i) {
+    if (words[i].text == "function" && i + 1 < words.size()) {
+      ++i;  // Its name.
+    } else if (!IsOneOf(words[i].text, kKeywords)) {
+      break;
+    }
+  }
+  return i;
+}
+
+bool IsAssignment(std::string_view text) {
+  std::size_t i = 0;
+  if (text.empty() || !IsIdentifierStart(text[0])) return false;
+  while (i < text.size() && IsIdentifierPart(text[i])) ++i;
+  if (i < text.size() && text[i] == '+') ++i;
+  return i < text.size() && text[i] == '=';
+}
+
+void ShellCommands::Check(const std::vector<ShellWord>& words, std::vector<ShellDanger>* dangers) {
+  std::size_t i = SkipKeywords(words);
+  const auto is_prefix = [&](const ShellWord& word) {
+    return IsOneOf(BaseName(word.text), kPrefixes) || (i > 0 && word.text.starts_with('-'));
+  };
+  bool prefixed = false;
+  for (; i < words.size(); ++i) {
+    const ShellWord& word = words[i];
+    if (IsAssignment(word.text)) {
+      CheckAssignment(word, dangers);
+      continue;
+    }
+    // NAME[index]=value: the index is arithmetic.
+    const std::size_t bracket = word.text.find('[');
+    if (bracket != std::string::npos && bracket > 0 && IsIdentifierStart(word.text[0]) &&
+        word.text.find(kValue) != std::string::npos) {
+      Refuse(word, "stands in or behind an index, which is arithmetic;", dangers);
+      continue;
+    }
+    if (!is_prefix(word) || (!prefixed && word.text.starts_with('-'))) break;
+    prefixed = true;
+  }
+  if (i == words.size()) return;
+  const ShellWord& name = words[i];
+  if (name.has_expression() && name.text.find('/') == std::string::npos) {
+    Refuse(name, "names the command to run, which could be eval;", dangers);
+  }
+  const std::span<const ShellWord> rest = std::span(words).subspan(i + 1);
+  const std::string_view command = BaseName(name.text);
+  CheckInterpreters(std::span(words).subspan(i), dangers);
+  if (IsOneOf(command, kReaders)) {
+    RefuseAll(rest, "is an argument of " + std::string(command) + ", which reads it as code;",
+              dangers);
+  } else if (command == "[[") {
+    const bool arithmetic = std::any_of(rest.begin(), rest.end(), [](const ShellWord& word) {
+      return IsOneOf(word.text, kArithmeticTests);
+    });
+    if (arithmetic)
+      RefuseAll(rest, "stands in [[ ]] with an arithmetic test; use [ ], or", dangers);
+  } else if (command == "test" || command == "[") {
+    if (Has(rest, "-v") || Has(rest, "-R")) {
+      RefuseAll(rest, "is an argument of test -v, which evaluates indexes;", dangers);
+    }
+  } else if (command == "printf") {
+    if (!rest.empty() && rest[0].text.starts_with("-v")) {
+      RefuseAll(rest, "is an argument of printf -v, which evaluates indexes;", dangers);
+    }
+  } else if (IsOneOf(command, kDeclarations)) {
+    bool evaluates = false;
+    for (const ShellWord& word : rest) {
+      const bool option = word.text.starts_with('-');
+      evaluates |= option && word.text.find_first_of("inaAf") != std::string::npos;
+      has_integers_ |= option && word.text.find('i') != std::string::npos;
+      if (evaluates || !IsAssignment(word.text)) {
+        Refuse(word, "is an argument of " + std::string(command) + ", which may evaluate it;",
+               dangers);
+      } else {
+        CheckAssignment(word, dangers);
+      }
+    }
+  }
+}
+
+void ShellCommands::CheckAssignment(const ShellWord& word,
+                                    std::vector<ShellDanger>* dangers) const {
+  const std::string_view name =
+      std::string_view(word.text).substr(0, word.text.find_first_of("+="));
+  if (IsOneOf(name, kPrompts)) {
+    Refuse(word, "is assigned to " + std::string(name) + ", which the shell runs;", dangers);
+  } else if (has_integers_) {
+    Refuse(word, "may become arithmetic, because of declare -i;", dangers);
+  }
+}
+
+void ShellCommands::CheckArray(const std::vector<ShellWord>& words,
+                               std::vector<ShellDanger>* dangers) const {
+  for (const ShellWord& word : words) {
+    if (word.text.starts_with('[') && !word.quoted) {
+      Refuse(word, "stands in or behind an index, which is arithmetic;", dangers);
+    } else if (has_integers_) {
+      Refuse(word, "may become arithmetic, because of declare -i;", dangers);
+    }
+  }
+}
+
+}  // namespace headworks::expr::internal

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headworks/expr/shell_template.h"
+#include "shell_command.h"
+
+namespace headworks::expr::internal {
+
+/// One expression found in a script.
+struct ShellUse {
+  /// `${{` and behind `}}`.
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  /// Why it may not be bound there; empty = it may.
+  std::string refused;
+};
+
+/// Follows the quoting of a script of sh or bash as the shell will, and finds its expressions.
+///
+/// It refuses rather than guesses: where the two shells, or their manuals and programs, differ, the
+/// expressions from there on are refused.
+class ShellScanner {
+ public:
+  /// Where an expression that opens at an offset ends; npos = nowhere (a fault was reported).
+  using FindEnd = std::function<std::size_t(std::size_t open)>;
+  /// The text that refers to expression number `index`, without quotes.
+  using Refer = std::function<std::string(std::size_t index)>;
+
+  /// Borrows `text`.
+  ShellScanner(std::string_view text, Shell shell, FindEnd find_end, Refer refer);
+
+  /// The script with its expressions replaced; once.
+  std::string Run();
+  const std::vector<ShellUse>& uses() const { return uses_; }
+
+ private:
+  enum class Ends : std::uint8_t { kAtEnd, kAtParenthesis };
+  struct Heredoc {
+    std::string delimiter;
+    bool quoted = false;
+    bool strip_tabs = false;
+  };
+  /// `case` in a list of commands.
+  enum class Case : std::uint8_t { kBeforeIn, kPattern, kBody };
+  /// A list of commands up to its end, and where it stands.
+  struct List {
+    std::vector<ShellWord> words;
+    ShellWord word;
+    bool in_word = false;
+    bool redirected = false;
+    /// Between [[ and ]].
+    bool testing = false;
+    /// The elements of an array.
+    bool array = false;
+    std::vector<Case> cases;
+  };
+
+  bool done() const { return at_ >= limit_ || stop_; }
+  char Peek(std::size_t ahead = 0) const {
+    return at_ + ahead < limit_ ? text_[at_ + ahead] : '\0';
+  }
+  bool StartsWith(std::string_view what) const {
+    return text_.substr(at_, limit_ - at_).starts_with(what);
+  }
+  void Copy(std::size_t count);
+  /// From `offset` on quoting cannot be followed.
+  void Lose(std::size_t offset);
+  /// Handles an expression or its escape if one is here; true if so.
+  bool Template(bool in_quotes, std::string_view refused, ShellWord* word);
+
+  void Commands(Ends ends, bool array);
+  void CommandCharacter(List* list);
+  /// Operators and blanks; false = the character belongs to a word.
+  bool Operator(List* list);
+  bool OpenParenthesis(List* list);
+  bool FunctionParentheses(List* list);
+  void BeginWord(List* list);
+  void Redirection(List* list);
+  void EndWord(List* list);
+  void EndCommand(List* list);
+  void ReadHeredocName(Heredoc* heredoc);
+  void HeredocBodies();
+  void Comment();
+
+  void Dollar(bool in_quotes, ShellWord* word);
+  void SingleQuotes(ShellWord* word);
+  void DollarSingleQuotes(ShellWord* word);
+  /// Up to a closing quote, or to the limit in a here-document.
+  void DoubleQuotes(bool heredoc, ShellWord* word);
+  void Backticks(ShellWord* word);
+  void Brace(bool in_quotes, ShellWord* word);
+  void Arithmetic(ShellWord* word);
+  void Nested(ShellWord* word, const std::function<void()>& scan);
+
+  std::string_view text_;
+  Shell shell_;
+  FindEnd find_end_;
+  Refer refer_;
+  std::size_t at_ = 0;
+  std::size_t limit_;
+  std::size_t lost_ = std::string_view::npos;
+  bool stop_ = false;
+  int depth_ = 0;
+  /// Why no expression may stand in what is around this place; empty = it may.
+  std::string_view around_;
+  std::string out_;
+  std::vector<ShellUse> uses_;
+  std::vector<Heredoc> heredocs_;
+  ShellCommands commands_;
+  std::vector<ShellDanger> dangers_;
+};
+
+}  // namespace headworks::expr::internal

@@ -1,0 +1,367 @@
+#include "headworks/expr/shell_template.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/object.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "expressions.h"
+#include "headworks/base/random.h"
+
+namespace headworks::expr {
+namespace {
+
+std::string Program(Shell shell) { return shell == Shell::kBash ? "/bin/bash" : "/bin/sh"; }
+
+/// What `script` prints when it really runs with the environment bound, and its exit code last.
+std::string Run(Shell shell, const std::string& script,
+                const std::vector<std::pair<std::string, std::string>>& bound) {
+  std::string path = (std::filesystem::temp_directory_path() / "headworks_shell_XXXXXX").string();
+  const int out = mkstemp(path.data());
+  EXPECT_GE(out, 0);
+  std::vector<std::string> environment = {"PATH=/usr/bin:/bin"};
+  for (const auto& [name, value] : bound) environment.push_back(name + "=" + value);
+  std::vector<char*> pointers;
+  pointers.reserve(environment.size() + 1);
+  for (auto& entry : environment) pointers.push_back(entry.data());
+  pointers.push_back(nullptr);
+  std::string program = Program(shell);
+  std::string option = "-c";
+  std::string text = script;
+  std::array<char*, 4> arguments = {program.data(), option.data(), text.data(), nullptr};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, out, 1);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+  pid_t pid = 0;
+  EXPECT_EQ(
+      posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments.data(), pointers.data()), 0);
+  posix_spawn_file_actions_destroy(&actions);
+  int status = 0;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  close(out);
+  std::ostringstream read;
+  read << std::ifstream(path).rdbuf();
+  std::filesystem::remove(path);
+  return read.str() + (status == 0 ? "" : "[failed]");
+}
+
+Environment Declared() {
+  Environment environment;
+  EXPECT_TRUE(environment.Declare("v", Type::Kind::kString));
+  EXPECT_TRUE(environment.Declare("w", {}));
+  return environment;
+}
+
+/// The output of `script` with v = `value`; or its faults.
+std::string Output(Shell shell, std::string_view script, std::string_view value) {
+  std::vector<Fault> faults;
+  const auto made = ShellTemplate::Parse(script, shell, Declared(), &faults);
+  if (!made) {
+    std::string all = "faults:";
+    for (const Fault& fault : faults) all += "\n" + fault.message;
+    return all;
+  }
+  const auto bound = made->Bind({{"v", value}, {"w", 7}}, {});
+  return bound ? Run(shell, made->script(), *bound) : "error: " + bound.error().message;
+}
+
+/// Why an expression of `script` is refused, without what to do instead; empty = it is not.
+std::string Refusal(Shell shell, std::string_view script) {
+  std::vector<Fault> faults;
+  if (ShellTemplate::Parse(script, shell, Declared(), &faults)) return "";
+  std::string all;
+  for (const Fault& fault : faults) {
+    EXPECT_EQ(fault.kind, FaultKind::kShell) << fault.message;
+    EXPECT_EQ(script.substr(fault.offset, 3), "${{");
+    const std::size_t begin = fault.message.find("}}' ") + 4;
+    const std::size_t end = fault.message.find(" put it into env");
+    EXPECT_NE(end, std::string::npos) << fault.message;
+    all += (all.empty() ? "" : " / ") + fault.message.substr(begin, end - begin);
+  }
+  return all;
+}
+
+// Everything that shells give a meaning to.
+const std::vector<std::string>& Attacks() {
+  static const std::vector<std::string> kAttacks = {
+      "plain",
+      "two  words",
+      " leading and trailing ",
+      "'",
+      "\"",
+      "'\"'\"'",
+      "\"; echo INJECTED; \"",
+      "'; echo INJECTED; '",
+      "; echo INJECTED",
+      "$(echo INJECTED)",
+      "`echo INJECTED`",
+      "${HOME:-INJECTED}",
+      "$HEADWORKS_V1",
+      "${{ v }}",
+      "\\",
+      "\\\\",
+      "\\n\\t\\x41",
+      "trailing backslash\\",
+      "line\nbreak",
+      "\n\nEOF\necho INJECTED\n",
+      "ends with breaks\n\n",
+      "-n",
+      "-e -rf --help",
+      "--",
+      "*",
+      "/e*c/*",
+      "?[a-z]{1,2}~",
+      "a=1 b=2",
+      "# no comment",
+      "&& echo INJECTED || x | y & z > /dev/full < q",
+      "(echo INJECTED)",
+      "%s %d %n \\c",
+      "!!",
+      "\t\r\x01\x7f",
+      "tëxt \xF0\x9F\x90\xB1",
+      "a[$(echo INJECTED)]",
+      "1+1",
+      "EOF",
+      "}",
+      ")",
+      "))",
+      std::string(100'000, 'x') + "'\"$(",
+  };
+  return kAttacks;
+}
+
+// Where a value may stand, each script printing it between < and >.
+const std::vector<std::string>& Places() {
+  static const std::vector<std::string> kPlaces = {
+      "printf '<%s>' ${{ v }}",
+      "printf '<%s>' \"${{ v }}\"",
+      "X=${{ v }}; printf '<%s>' \"$X\"",
+      "X=\"${{ v }}\" && printf '<%s>' \"$X\"",
+      "export X=${{ v }}; printf '<%s>' \"$X\"",
+      "# it's ${{ not here }\nprintf '<%s>' ${{ v }} # don't",
+      "echo 'it'\\''s' \"a\\\"b\" >/dev/null; printf '<%s>' ${{ v }}",
+      "printf '<%s>' \"$(printf '%s.' ${{ v }})\" | sed '$s/\\.>$/>/'",
+      "printf '<%s>' \"$(printf '%s.' \"${{ v }}\")\" | sed '$s/\\.>$/>/'",
+      "f() { printf '<%s>' \"$1\"; }\nf ${{ v }}",
+      "if true; then printf '<%s>' ${{ v }}; fi",
+      "for x in ${{ v }}; do printf '<%s>' \"$x\"; done",
+      "case ${{ v }} in ${{ v }}) printf '<%s>' ${{ v }} ;; *) echo no ;; esac",
+      "x=$(case a in (a) printf q;; b) :;; esac); printf '<%s>' ${{ v }}",
+      "{ printf '<'; cat <<EOF\n${{ v }}EOF2\nEOF\nprintf '>'; } | sed -z 's/EOF2\\n>$/>/'",
+      "cat <<'Q' >/dev/null\n'it`s $(\nQ\nprintf '<%s>' ${{ v }}",
+      "cat <<-Q >/dev/null\n\tit's \"\n\tQ\nprintf '<%s>' ${{ v }}",
+      "(printf '<%s>' ${{ v }})",
+      "sh -c 'printf \"<%s>\" \"$1\"' sh ${{ v }}",
+      "printf '<%s>' \\\n  ${{ v }}",
+      "echo ${x:-'}'} \"${y:-\"}\"}\" $((1 + (2))) `echo \\`echo\\`` >/dev/null; "
+      "printf '<%s>' ${{ v }}",
+      "printf %s ${{ v }} | { printf '<'; cat; printf '>'; }",
+      "[ ${{ v }} = ${{ v }} ] && printf '<%s>' ${{ v }}",
+      "echo x > /dev/null 2>&1; printf '<%s>' ${{ v }}",
+  };
+  return kPlaces;
+}
+
+const std::vector<std::string>& PlacesOfBash() {
+  static const std::vector<std::string> kPlaces = {
+      "a=(x ${{ v }}); printf '<%s>' \"${a[1]}\"",
+      "[[ ${{ v }} == \"${{ v }}\" ]] && printf '<%s>' ${{ v }}",
+      "[[ x =~ (x|y) && ( a < b ) ]] && printf '<%s>' ${{ v }}",
+      "cat <<< ${{ v }} > /dev/null; printf '<%s>' ${{ v }}",
+      "function f { local x=${{ v }}; printf '<%s>' \"$x\"; }; f",
+      "for ((i = 0; i < 1; i++)); do printf '<%s>' ${{ v }}; done",
+      "echo $'it\\'s' &> /dev/null; printf '<%s>' ${{ v }}",
+      "cat <(printf '<%s>' ${{ v }})",
+      "declare -r x=${{ v }}; printf '<%s>' \"$x\"",
+      "((1 > 0)) && printf '<%s>' ${{ v }}",
+      "case x in x) ;;& *) printf '<%s>' ${{ v }} ;; esac",
+  };
+  return kPlaces;
+}
+
+/// Every value in the first two places, a share of them in each other: a process for each.
+void AttackAll(Shell shell, const std::vector<std::string>& places) {
+  for (std::size_t p = 0; p < places.size(); ++p) {
+    for (std::size_t a = 0; a < Attacks().size(); ++a) {
+      if (p > 1 && (p + a) % 6 != 0) continue;
+      ASSERT_EQ(Output(shell, places[p], Attacks()[a]), "<" + Attacks()[a] + ">")
+          << Program(shell) << ": " << places[p];
+    }
+  }
+}
+
+TEST(ShellTemplate, EveryValueComesBackByteForByte) {
+  AttackAll(Shell::kSh, Places());
+  AttackAll(Shell::kBash, Places());
+  AttackAll(Shell::kBash, PlacesOfBash());
+}
+
+TEST(ShellTemplate, RefusesWhereAShellExpandsNothing) {
+  for (const Shell shell : {Shell::kSh, Shell::kBash}) {
+    EXPECT_EQ(Refusal(shell, "echo 'x ${{ v }}'"),
+              "stands inside single quotes, where the shell expands nothing;");
+    EXPECT_EQ(Refusal(shell, "echo $'x ${{ v }}'"),
+              "stands inside single quotes, where the shell expands nothing;");
+    for (const char* name : {"'EOF'", "\"EOF\"", "\\EOF", "E'O'F"}) {
+      EXPECT_EQ(Refusal(shell, "cat <<" + std::string(name) + "\n${{ v }}\nEOF\n"),
+                "stands in a here-document with a quoted delimiter, where the shell expands "
+                "nothing;");
+    }
+    EXPECT_EQ(Refusal(shell, "cat <<${{ v }}\nx\n"), "is the delimiter of a here-document;");
+    EXPECT_EQ(Refusal(shell, "echo \\${{ v }}"), "has a backslash before it; leave it out, or");
+    EXPECT_EQ(Refusal(shell, "echo \"\\${{ v }}\""), "has a backslash before it; leave it out, or");
+  }
+}
+
+TEST(ShellTemplate, RefusesWhereAShellReadsCode) {
+  for (const Shell shell : {Shell::kSh, Shell::kBash}) {
+    for (const char* script : {"eval ${{ v }}",
+                               "eval \"x $(echo ${{ v }})\"",
+                               "trap \"${{ v }}\" EXIT",
+                               "if true; then eval x ${{ v }}; fi",
+                               "command eval ${{ v }}",
+                               "X=1 eval ${{ v }}",
+                               "true && builtin eval \"${{ v }}\"",
+                               "f() { eval ${{ v }}; }",
+                               "! eval ${{ v }}",
+                               "sh -c \"echo ${{ v }}\"",
+                               "sudo -u x bash -ec ${{ v }}",
+                               "python3 -c \"print('${{ v }}')\"",
+                               "find . -exec sh -c \"${{ v }}\" \\;",
+                               "ssh host ls ${{ v }}",
+                               "read ${{ v }}",
+                               "unset ${{ v }}",
+                               "let ${{ v }}",
+                               "alias x=${{ v }}",
+                               "export ${{ v }}",
+                               "${{ v }} x",
+                               "x${{ v }}",
+                               "echo $(( ${{ w }} + 1 ))",
+                               "echo $(( $(echo ${{ w }}) ))",
+                               "echo ${x:-${{ v }}}",
+                               "echo `echo ${{ v }}`",
+                               "echo \"`echo ${{ v }}`\"",
+                               "case x in x) eval ${{ v }} ;; esac",
+                               "PS4=${{ v }}",
+                               "export PS4=${{ v }}",
+                               "for x do eval ${{ v }}; done",
+                               "time -p eval ${{ v }}",
+                               "e\"va\"l ${{ v }}",
+                               "x=$(eval ${{ v }})",
+                               "(eval ${{ v }})",
+                               "cat <<EOF\n$(eval ${{ v }})\nEOF\n",
+                               "test -v ${{ v }}",
+                               "printf -v ${{ v }} x"}) {
+      EXPECT_NE(Refusal(shell, script), "") << script;
+    }
+  }
+  for (const char* script :
+       {"[[ ${{ v }} -eq 1 ]]", "[[ -v ${{ v }} ]]", "(( ${{ w }} > 1 ))", "a[${{ w }}]=1",
+        "a=([${{ w }}]=1)", "declare -i n; n=${{ w }}", "declare -a a=${{ v }}",
+        "declare ${{ v }}=1", "for ((i = 0; i < ${{ w }}; i++)); do :; done",
+        "function f { eval ${{ v }}; }"}) {
+    EXPECT_NE(Refusal(Shell::kBash, script), "") << script;
+  }
+}
+
+TEST(ShellTemplate, RefusesWhereItCannotFollow) {
+  const std::string lost =
+      "stands where the quoting of the script before it cannot be followed for sure;";
+  EXPECT_EQ(Refusal(Shell::kSh, "echo $'it\\'s'; echo ${{ v }}"), lost);
+  EXPECT_EQ(Refusal(Shell::kBash, "echo \"${x:-'}'}\"; echo ${{ v }}"), lost);
+  EXPECT_EQ(Refusal(Shell::kBash, "echo 'open; echo \"${{ v }}\""),
+            "stands inside single quotes, where the shell expands nothing;");
+  EXPECT_EQ(Refusal(Shell::kBash, "echo \"open; echo ${{ v }}"), lost);
+  EXPECT_EQ(Refusal(Shell::kBash, "echo $[1 + 1] ${{ v }}"), lost);
+  EXPECT_EQ(Refusal(Shell::kBash, "shopt -s extglob; ls @(a|b); echo ${{ v }}"), lost);
+  EXPECT_EQ(Refusal(Shell::kBash, "cat <<A \"x\ny\"\nb\nA\necho ${{ v }}"), lost);
+  EXPECT_EQ(Refusal(Shell::kBash, "echo ); echo ${{ v }}"), lost);
+  EXPECT_EQ(Refusal(Shell::kBash, "echo $((a) b); echo ${{ v }}"), lost);
+  // What comes before is not affected.
+  EXPECT_EQ(Refusal(Shell::kBash, "echo ${{ v }}; echo $[1 + 1]"), "");
+}
+
+TEST(ShellTemplate, OtherShellsTakeNoExpressions) {
+  EXPECT_EQ(Refusal(Shell::kOther, "print('${{ v }}')"),
+            "stands in a script that is not for sh or bash;");
+  const auto made = ShellTemplate::Parse("print('$${{ v }}')", Shell::kOther, Declared(), nullptr);
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->script(), "print('${{ v }}')");
+}
+
+TEST(ShellTemplate, BindsEachTextOnceAndLeavesCommentsAlone) {
+  const auto made =
+      ShellTemplate::Parse("# ${{ no such }}\necho ${{ v }} \"${{ v }}\" ${{ w + 1 }} $${{ '}'",
+                           Shell::kSh, Declared(), nullptr);
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->script(),
+            "# ${{ no such }}\necho \"${HEADWORKS_V1}\" \"${HEADWORKS_V1}\" \"${HEADWORKS_V2}\" "
+            "${{ '}'");
+  const auto bound = made->Bind({{"v", "x"}, {"w", 7}}, {});
+  ASSERT_TRUE(bound);
+  EXPECT_EQ(*bound, (std::vector<std::pair<std::string, std::string>>{{"HEADWORKS_V1", "x"},
+                                                                      {"HEADWORKS_V2", "8"}}));
+  ASSERT_EQ(made->references().size(), 2);
+  EXPECT_EQ(made->references()[0].offset, 26);
+}
+
+TEST(ShellTemplate, FaultsOfExpressionsCountFromTheScript) {
+  std::vector<Fault> faults;
+  EXPECT_FALSE(ShellTemplate::Parse("echo ${{ q }} 'x' ${{ [v] }} ${{ 1 +", Shell::kSh, Declared(),
+                                    &faults));
+  ASSERT_EQ(faults.size(), 3);
+  EXPECT_EQ(faults[0].offset, 9);
+  EXPECT_EQ(faults[1].offset, 22);
+  EXPECT_EQ(faults[2].offset, 29);
+}
+
+TEST(ShellTemplate, RefusesValuesThatNoVariableHolds) {
+  const auto made = ShellTemplate::Parse("echo ${{ v }} ${{ w }}", Shell::kSh, Declared(), nullptr);
+  ASSERT_TRUE(made);
+  const auto bind = [&](const boost::json::value& v, const boost::json::value& w) {
+    const auto bound = made->Bind({{"v", v}, {"w", w}}, {});
+    return bound ? "bound" : bound.error().message;
+  };
+  EXPECT_EQ(bind(boost::json::string("a\0b", 3), 1),
+            "'v' has a NUL character, which no shell can hold");
+  EXPECT_EQ(bind("a", nullptr).substr(0, 12), "'w' is null,");
+  EXPECT_EQ(bind("a", boost::json::array{1}).substr(0, 14), "'w' is a list,");
+  // "HEADWORKS_V1=", the value and its end are 128 KiB at most.
+  const std::size_t most = (std::size_t{128} << 10) - 14;
+  EXPECT_EQ(bind(boost::json::string(most, 'x'), 1), "bound");
+  EXPECT_EQ(bind(boost::json::string(most + 1, 'x'), 1).substr(0, 23), "'v' has 131059 bytes, a");
+  EXPECT_EQ(Output(Shell::kSh, "printf '<%s>' ${{ v }}", std::string(most, 'x')),
+            "<" + std::string(most, 'x') + ">");
+}
+
+TEST(ShellTemplate, RandomValuesComeBackByteForByte) {
+  SeededRandom random(20261129);
+  constexpr std::string_view kLetters = "'\"\\$`(){}[]<>|&;#~*?!= \t\n-aE${%";
+  const std::string& place = Places()[0];
+  for (int i = 0; i < 100; ++i) {
+    std::string value;
+    const std::size_t length = random.Next() % 40;
+    for (std::size_t k = 0; k < length; ++k) value += kLetters[random.Next() % kLetters.size()];
+    const std::string& where = Places()[random.Next() % Places().size()];
+    const Shell shell = random.Next() % 2 == 0 ? Shell::kSh : Shell::kBash;
+    ASSERT_EQ(Output(shell, where, value), "<" + value + ">") << where;
+    ASSERT_EQ(Output(shell, place, value), "<" + value + ">");
+  }
+}
+
+}  // namespace
+}  // namespace headworks::expr
