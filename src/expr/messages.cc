@@ -64,6 +64,11 @@ std::string NoOperator(const Ast& ast, const Node& node, Type::Kind left, Type::
   const Node& b = ast.Child(node, 1);
   std::string message = "'" + op + "' does not take " + std::string(KindName(left)) + " and " +
                         std::string(KindName(right));
+  if (node.op == Op::kIn) {
+    return message +
+           "; on the right of 'in' is a list or a map; in text, look with "
+           "text.contains(part)";
+  }
   if (IsNumber(left) && IsNumber(right)) {
     if (node.op == Op::kModulo) {
       return message + "; only whole numbers have a remainder: " + AsInt(ast, a, left) + " % " +
@@ -80,11 +85,6 @@ std::string NoOperator(const Ast& ast, const Node& node, Type::Kind left, Type::
   }
   if (node.op == Op::kAdd && (left == kString || right == kString)) {
     return message + "; make both text: " + AsText(ast, a, left) + " + " + AsText(ast, b, right);
-  }
-  if (node.op == Op::kIn) {
-    return message +
-           "; on the right of 'in' is a list or a map; in text, look with "
-           "text.contains(part)";
   }
   if (left == kString && IsNumber(right)) {
     return message + "; convert the text: " + std::string(KindName(right)) + "(" +

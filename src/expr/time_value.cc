@@ -131,7 +131,7 @@ std::optional<__int128> TakePart(std::string_view* text) {
   __int128 whole = 0;
   std::size_t digits = 0;
   while (digits < text->size() && (*text)[digits] >= '0' && (*text)[digits] <= '9') {
-    if (digits >= 18) return std::nullopt;
+    if (digits >= 19) return std::nullopt;
     whole = whole * 10 + ((*text)[digits++] - '0');
   }
   if (digits == 0) return std::nullopt;
