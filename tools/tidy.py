@@ -51,7 +51,7 @@ LIBRARIES = {
     r"sqlite3\.h": ["store_sqlite", "log_store_sqlite"],
     r"libpq-fe\.h": ["store_postgres"],
     r"yaml-cpp/": ["spec", "cli"],
-    r"re2/": ["expr", "spec"],
+    r"re2/": ["executor_process", "expr", "spec"],
     r"CLI/": ["cli", "bin"],
     r"grpcpp/": ["worker", "server"],
 }

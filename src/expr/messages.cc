@@ -9,19 +9,19 @@ bool IsNumber(Type::Kind kind) { return kind == kInt || kind == kUint || kind ==
 
 /// `operand` as a double: a literal gets a fraction, anything else a call.
 std::string AsDouble(const Ast& ast, const Node& operand, Type::Kind kind) {
-  const std::string text = Excerpt(ast.TextOf(operand));
+  std::string text = Excerpt(ast.TextOf(operand));
   if (kind == kDouble) return text;
   if (kind == kInt && operand.op == Op::kConstant) return text + ".0";
   return "double(" + text + ")";
 }
 
 std::string AsInt(const Ast& ast, const Node& operand, Type::Kind kind) {
-  const std::string text = Excerpt(ast.TextOf(operand));
+  std::string text = Excerpt(ast.TextOf(operand));
   return kind == kInt ? text : "int(" + text + ")";
 }
 
 std::string AsText(const Ast& ast, const Node& operand, Type::Kind kind) {
-  const std::string text = Excerpt(ast.TextOf(operand));
+  std::string text = Excerpt(ast.TextOf(operand));
   return kind == kString ? text : "string(" + text + ")";
 }
 

@@ -105,8 +105,9 @@ std::optional<std::pair<std::int64_t, std::int64_t>> TakeTimestamp(std::string_v
                                          std::chrono::month(static_cast<unsigned>(*month)),
                                          std::chrono::day(static_cast<unsigned>(*day))};
   if (!text.empty() || !date.ok()) return std::nullopt;
-  const std::int64_t days = sys_days(date).time_since_epoch().count();
-  return std::pair(days * 86400 + *hour * 3600 + *minute * 60 + *second - offset.count(), *nanos);
+  const sys_seconds time = sys_days(date) + std::chrono::hours(*hour) +
+                           std::chrono::minutes(*minute) + std::chrono::seconds(*second) - offset;
+  return std::pair(time.time_since_epoch().count(), *nanos);
 }
 
 struct Unit {
@@ -185,7 +186,9 @@ Result<Zone> FindZone(std::string_view name) {
   const auto offset = TakeOffset(&rest, true);
   if (offset && rest.empty()) return Zone{.offset = *offset};
   try {
-    return Zone{.named = date::locate_zone(std::string(name))};
+    const date::time_zone* zone = date::locate_zone(std::string(name));
+    static_cast<void>(zone->get_info(sys_seconds()));  // Reads its file now, where it may fail.
+    return Zone{.named = zone};
   } catch (const std::exception&) {
     return Error{Code::kInvalidArgument, "there is no time zone '" + Excerpt(name) +
                                              "'; write a name like \"Europe/Berlin\" or a "

@@ -265,6 +265,10 @@ TEST(ShellTemplate, RefusesWhereAShellReadsCode) {
                                "(eval ${{ v }})",
                                "cat <<EOF\n$(eval ${{ v }})\nEOF\n",
                                "test -v ${{ v }}",
+                               "echo x >& ${{ v }}",
+                               "cat <&${{ v }}",
+                               "OPTIND=${{ v }}",
+                               "for RANDOM in ${{ v }}; do :; done",
                                "printf -v ${{ v }} x"}) {
       EXPECT_NE(Refusal(shell, script), "") << script;
     }
@@ -347,6 +351,97 @@ TEST(ShellTemplate, RefusesValuesThatNoVariableHolds) {
   EXPECT_EQ(Output(Shell::kSh, "printf '<%s>' ${{ v }}", std::string(most, 'x')),
             "<" + std::string(most, 'x') + ">");
 }
+
+// Commands that are hard to follow, each complete, so that what stands behind is not affected.
+constexpr std::string_view kHard[] = {
+    "echo \"a'b\"",
+    "echo 'a\"b'",
+    ": ${x:-'q}'}",
+    ": \"${x:-\"a b\"}\"",
+    ": \"${x:-a\\}b}\"",
+    "cat <<A\n'\"` $x \\$(\nA\n",
+    "cat <<-'A' ; echo \"\n\"\n\t`\n\tA\n",
+    "cat <<\\A <<\"B\"\n'\nA\n\"\nB\n",
+    ": $(cat <<A\n)' \nA\n)",
+    "x=$(echo \")\" ')' \\))",
+    ": $((1 + (2) * 3)) $# $$ $? ${#x} ${x#y}",
+    "case x in x) : ;; (y|z) : ' ;; esac ' ;; *) esac",
+    ": $(case x in x) echo case ;; y) ;; esac)",
+    "case esac in esac) : ;; 'esac') ;; esac",
+    "# it's \"a `comment",
+    ": a#b 'c' #d'",
+    ": \\' \\\" \\\\ \\# \\( \\`",
+    ": \"\\\"\" \"\\\\\" '\\'",
+    ": `echo \"'\" '\"' \\`echo x\\``",
+    "f() { : \"$@\"; }",
+    "f () ( : )",
+    ": \"$(echo \"a$(echo 'b\"')\" \"`echo 'c'`\")\"",
+    "if :; then :; elif :; then :; else :; fi",
+    "for case in in do done; do :; done",
+    "while false; do :; done",
+    ": {a,'b}'} ~ * ?",
+    "! : && : || : | cat & wait",
+    ": > /dev/null 2>&1 < /dev/null 3>&-",
+    "echo case x in | cat >/dev/null",
+    "{ echo 'a'; } # '",
+    ": 'a\nb' \"c\nd\" e\\\nf",
+    "( ( : ) )",
+    "x='a' y=\"b\" : z=c",
+};
+constexpr std::string_view kHardInBash[] = {
+    "[[ x =~ (a|'b c')* && ! ( -n \"y'\" ) ]] || :",
+    "a=(1 \"2'\" '3\"' $(echo 4) \\)\n  5 # '\n)",
+    "((1 < 2)) && ((x = (1 + 2) << 1))",
+    ": <(echo ')') $'a\\'b\"' $\"c'\"",
+    ": <<< \"a'\" &>> /dev/null",
+    "for ((i = 0; i < (1); i++)); do :; done",
+    "function g { : ')'; }",
+    "case a in a) : ;& b) : ;;& c) ;; esac",
+    "select x in a b; do break; done < /dev/null",
+};
+
+/// A script of some hard commands and then `sink`, perhaps inside of something.
+std::string HardScript(Shell shell, std::string_view sink, SeededRandom& random) {
+  std::string script;
+  for (std::uint64_t commands = 1 + random.Next() % 4; commands > 0; --commands) {
+    const bool bash = shell == Shell::kBash && random.Next() % 3 == 0;
+    const std::string_view command = bash ? kHardInBash[random.Next() % std::size(kHardInBash)]
+                                          : kHard[random.Next() % std::size(kHard)];
+    script += std::string(command) + "\n";
+  }
+  script += "printf '\\n'; ";
+  const std::uint64_t around = random.Next() % 6;
+  script += around == 0   ? "(" + std::string(sink) + ")"
+            : around == 1 ? "{ " + std::string(sink) + "; }"
+            : around == 2 ? "case 1 in (1) " + std::string(sink) + ";; esac"
+            : around == 3 ? "if :; then " + std::string(sink) + "; fi"
+            : around == 4 ? "printf '%s' \"$(" + std::string(sink) + ")\""
+                          : std::string(sink);
+  return script;
+}
+
+/// `rounds` random scripts run with a hostile value, which must be printed last, whole.
+void RunHardScripts(std::uint64_t seed, int rounds) {
+  SeededRandom random(seed);
+  const std::string value = "a'b\"c  $(echo INJECTED) `x` \\ * ; echo INJECTED #";
+  int accepted = 0;
+  for (int i = 0; i < rounds; ++i) {
+    const Shell shell = random.Next() % 2 == 0 ? Shell::kSh : Shell::kBash;
+    const std::string script = HardScript(
+        shell, random.Next() % 2 == 0 ? "printf '<%s>' ${{ v }}" : "printf '<%s>' \"${{ v }}\"",
+        random);
+    if (!Refusal(shell, script).empty()) continue;
+    ++accepted;
+    const std::string output = Output(shell, script, value);
+    ASSERT_TRUE(output.ends_with("\n<" + value + ">")) << Program(shell) << ":\n"
+                                                       << script << "\ngives:\n"
+                                                       << output;
+  }
+  // Refusing all would pass too.
+  EXPECT_GT(accepted, rounds * 3 / 4);
+}
+
+TEST(ShellTemplate, HardScriptsAreFollowedAsTheShellsDo) { RunHardScripts(20261129, 150); }
 
 TEST(ShellTemplate, RandomValuesComeBackByteForByte) {
   SeededRandom random(20261129);
