@@ -51,7 +51,7 @@ class CookbookTest(Case):
                       self.recipe("alert-on-failure", "-p", "fail=true", code=FAILED))
 
     def test_passing_data(self):
-        self.assertIn('tell | "verdict":"large"', self.recipe("passing-data"))
+        self.assertIn("tell | large a+b c", self.recipe("passing-data"))
 
     def test_build_matrix(self):
         out = self.recipe("build-matrix")
@@ -59,6 +59,18 @@ class CookbookTest(Case):
                          ["built for alpine release", "built for debian debug",
                           "built for debian release", "tested on alpine", "tested on debian"])
         self.assertTrue(out.index("publish | published") > out.rindex("tested on"))
+
+    def test_retry_on_network_errors(self):
+        self.recipe("retry-on-network-errors")
+        self.assertEqual(self.json("runs", "show", "@last")["tasks"][0]["tries"], 3)
+        self.recipe("retry-on-network-errors", "-p", "fault=request", code=FAILED)
+        self.assertEqual(self.json("runs", "show", "@last")["tasks"][0]["tries"], 1)
+
+    def test_only_when_needed(self):
+        self.assertNotIn("deployed", self.recipe("only-when-needed"))
+        self.assertEqual(self.states(), {"build": "succeeded", "deploy": "skipped",
+                                         "tell": "succeeded"})
+        self.assertIn("deployed 3 files", self.recipe("only-when-needed", "-p", "env=prod"))
 
     def test_a_few_at_a_time(self):
         out = self.recipe("a-few-at-a-time")
