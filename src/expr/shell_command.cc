@@ -19,9 +19,9 @@ constexpr std::string_view kKeywords[] = {"if",    "then",  "elif", "else", "do"
 constexpr std::string_view kPrefixes[] = {"command", "builtin", "exec", "env",
                                           "sudo",    "nohup",   "time"};
 /// They read their arguments as code, or as names and indexes that they evaluate.
-constexpr std::string_view kReaders[] = {"eval",    "trap",  "alias",   "let",
-                                         "read",    "unset", "mapfile", "readarray",
-                                         "getopts", "ssh",   "watch",   "parallel"};
+constexpr std::string_view kReaders[] = {"eval",     "trap",    "alias",     "let",     "read",
+                                         "unset",    "mapfile", "readarray", "getopts", "compgen",
+                                         "complete", "wait",    "ssh",       "watch",   "parallel"};
 constexpr std::string_view kDeclarations[] = {"export", "readonly", "declare", "typeset", "local"};
 /// With -c or -e the next argument is a program.
 constexpr std::string_view kInterpreters[] = {
@@ -30,9 +30,10 @@ constexpr std::string_view kInterpreters[] = {
 constexpr std::string_view kArithmeticTests[] = {"-eq", "-ne", "-lt", "-le",
                                                  "-gt", "-ge", "-v",  "-R"};
 
-/// The shell itself runs what is assigned to them.
-constexpr std::string_view kPrompts[] = {"PS0", "PS1", "PS2",      "PS3",
-                                         "PS4", "ENV", "BASH_ENV", "PROMPT_COMMAND"};
+/// The shell itself runs what is assigned to them, or evaluates it as arithmetic.
+constexpr std::string_view kSpecial[] = {
+    "PS0",    "PS1",     "PS2",     "PS3",      "PS4",     "ENV",           "OPTIND",
+    "RANDOM", "SRANDOM", "HISTCMD", "BASH_ENV", "SECONDS", "PROMPT_COMMAND"};
 
 std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -123,7 +124,9 @@ void ShellCommands::Check(const std::vector<ShellWord>& words, std::vector<Shell
   const std::span<const ShellWord> rest = std::span(words).subspan(i + 1);
   const std::string_view command = BaseName(name.text);
   CheckInterpreters(std::span(words).subspan(i), dangers);
-  if (IsOneOf(command, kReaders)) {
+  if (command == "for" && !rest.empty() && IsOneOf(rest[0].text, kSpecial)) {
+    RefuseAll(rest, "is assigned to " + rest[0].text + ", which the shell evaluates;", dangers);
+  } else if (IsOneOf(command, kReaders)) {
     RefuseAll(rest, "is an argument of " + std::string(command) + ", which reads it as code;",
               dangers);
   } else if (command == "[[") {
@@ -160,8 +163,8 @@ void ShellCommands::CheckAssignment(const ShellWord& word,
                                     std::vector<ShellDanger>* dangers) const {
   const std::string_view name =
       std::string_view(word.text).substr(0, word.text.find_first_of("+="));
-  if (IsOneOf(name, kPrompts)) {
-    Refuse(word, "is assigned to " + std::string(name) + ", which the shell runs;", dangers);
+  if (IsOneOf(name, kSpecial)) {
+    Refuse(word, "is assigned to " + std::string(name) + ", which the shell evaluates;", dangers);
   } else if (has_integers_) {
     Refuse(word, "may become arithmetic, because of declare -i;", dangers);
   }

@@ -293,6 +293,7 @@ void ShellScanner::Redirection(List* list) {
   }
   for (const std::string_view op : {"<<<", ">>", "<&", ">&", "<>", ">|", "<", ">"}) {
     if (!StartsWith(op)) continue;
+    list->duplicates = op.back() == '&';
     Copy(op.size());
     break;
   }
@@ -386,7 +387,14 @@ void ShellScanner::EndWord(List* list) {
       return;
     }
   }
-  if (redirected) return;
+  if (redirected) {
+    if (list->duplicates) {
+      for (std::size_t i = word.first_expression; i < word.end_expression; ++i) {
+        dangers_.push_back({i, "stands behind >& or <&, where bash expands it twice;"});
+      }
+    }
+    return;
+  }
   if (first && plain && word.text == "case") list->cases.push_back(Case::kBeforeIn);
   if (first && plain && word.text == "[[") list->testing = shell_ == Shell::kBash;
   if (plain && word.text == "do" && list->words.size() == 2 && list->words[0].text == "for") {

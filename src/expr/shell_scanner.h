@@ -54,6 +54,8 @@ class ShellScanner {
     ShellWord word;
     bool in_word = false;
     bool redirected = false;
+    /// By >& or <&.
+    bool duplicates = false;
     /// Between [[ and ]].
     bool testing = false;
     /// The elements of an array.

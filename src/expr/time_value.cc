@@ -105,9 +105,9 @@ std::optional<std::pair<std::int64_t, std::int64_t>> TakeTimestamp(std::string_v
                                          std::chrono::month(static_cast<unsigned>(*month)),
                                          std::chrono::day(static_cast<unsigned>(*day))};
   if (!text.empty() || !date.ok()) return std::nullopt;
-  const std::int64_t days = sys_days(date).time_since_epoch().count();
-  const std::int64_t second_of_day = (*hour * 60 + *minute) * 60 + *second;
-  return std::pair(days * 86400 + second_of_day - offset.count(), *nanos);
+  const sys_seconds time = sys_days(date) + std::chrono::hours(*hour) +
+                           std::chrono::minutes(*minute) + std::chrono::seconds(*second) - offset;
+  return std::pair(time.time_since_epoch().count(), *nanos);
 }
 
 struct Unit {

@@ -265,6 +265,10 @@ TEST(ShellTemplate, RefusesWhereAShellReadsCode) {
                                "(eval ${{ v }})",
                                "cat <<EOF\n$(eval ${{ v }})\nEOF\n",
                                "test -v ${{ v }}",
+                               "echo x >& ${{ v }}",
+                               "cat <&${{ v }}",
+                               "OPTIND=${{ v }}",
+                               "for RANDOM in ${{ v }}; do :; done",
                                "printf -v ${{ v }} x"}) {
       EXPECT_NE(Refusal(shell, script), "") << script;
     }
