@@ -52,6 +52,7 @@ void Chain(Dag& dag, std::uint32_t size) {
 void Fan(Dag& dag, std::uint32_t size) {
   const std::string first = dag.Add("split", {});
   std::vector<std::string> all;
+  all.reserve(size);
   for (std::uint32_t i = 0; i < size; ++i) all.push_back(dag.Add(fmt::format("t{}", i), {first}));
   dag.Add("join", std::move(all));
 }
@@ -112,6 +113,7 @@ void Montage(Dag& dag, std::uint32_t size) {
       return text;
     };
     std::vector<std::string> projected;
+    projected.reserve(images);
     for (std::uint32_t i = 0; i < images; ++i) projected.push_back(dag.Add(id("project", i), {}));
     std::vector<std::string> differences;
     for (std::uint32_t i = 0; i < images; ++i)
@@ -120,6 +122,7 @@ void Montage(Dag& dag, std::uint32_t size) {
     const std::string fit = dag.Add(id("concat"), std::move(differences));
     const std::string model = dag.Add(id("model"), {fit});
     std::vector<std::string> corrected;
+    corrected.reserve(images);
     for (std::uint32_t i = 0; i < images; ++i)
       corrected.push_back(dag.Add(id("background", i), {projected[i], model}));
     std::vector<std::string> for_sum = corrected;

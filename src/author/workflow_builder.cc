@@ -49,7 +49,7 @@ TaskBuilder& TaskBuilder::Needs(std::vector<std::string> upstreams) {
   return *this;
 }
 TaskBuilder& TaskBuilder::Retry(RetryPolicy policy) {
-  task_.retry = policy;
+  task_.retry = std::move(policy);
   return *this;
 }
 TaskBuilder& TaskBuilder::Retry(int max_attempts) {

@@ -15,7 +15,6 @@ namespace {
 
 using log_store::Batch;
 using log_store::Cursor;
-using log_store::Entry;
 using log_store::Line;
 using log_store::Page;
 using log_store::Query;

@@ -86,6 +86,7 @@ std::vector<RunNo> Oracle::TakeTouched() {
 
 std::vector<RunNo> Oracle::RunNos() const {
   std::vector<RunNo> numbers;
+  numbers.reserve(runs_.size());
   for (const auto& [no, run] : runs_) numbers.push_back(no);
   return numbers;
 }

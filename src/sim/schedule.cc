@@ -611,6 +611,7 @@ bool World::AllEnded() {
   }
   if (!process_ || !engine::EnginePeer::Leftovers(*process_->engine).empty()) return false;
   std::vector<Shard> shards;
+  shards.reserve(kShardCount);
   for (int s = 0; s < kShardCount; ++s) shards.emplace_back(s);
   const auto inbox = database_->runs().ReadInbox(shards, 0, 1);
   return inbox && inbox->empty();

@@ -40,6 +40,7 @@ class Site::Port final : public executor::Executor {
   }
   std::vector<model::AttemptKey> List() const override {
     std::vector<model::AttemptKey> keys;
+    keys.reserve(site_.active_.size());
     for (const auto& id : site_.active_) keys.push_back(site_.truths_.at(id).attempt.key);
     return keys;
   }

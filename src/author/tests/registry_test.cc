@@ -10,7 +10,7 @@
 namespace headworks {
 namespace {
 
-TaskFunction Saying(std::string word) {
+TaskFunction Saying(const std::string& word) {
   return [word](TaskContext&) { return TaskResult<Json>(Json(word)); };
 }
 
@@ -123,6 +123,7 @@ TEST(TaskRegistry, ServesThreadsWhileItGrows) {
   ASSERT_TRUE(registry.Register(Name("f0"), Saying("0"), "a"));
   std::atomic<bool> done{false};
   std::vector<std::jthread> readers;
+  readers.reserve(2);
   for (int i = 0; i < 2; ++i)
     readers.emplace_back([&] {
       while (!done) EXPECT_TRUE(registry.Find({.workflow = "w"}, "f0"));

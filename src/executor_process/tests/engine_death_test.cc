@@ -31,6 +31,7 @@ class EngineDeath : public ExecutorTest {
         folder_.path(), std::to_string(grace_ms)};
     arguments.insert(arguments.end(), scripts.begin(), scripts.end());
     std::vector<char*> argv;
+    argv.reserve(arguments.size() + 1);
     for (std::string& a : arguments) argv.push_back(a.data());
     argv.push_back(nullptr);
     ASSERT_EQ(posix_spawn(&engine_, argv[0], nullptr, nullptr, argv.data(), environ), 0);

@@ -214,6 +214,7 @@ TEST_P(LogStoreConformance, ConcurrentAppendsAllArriveInOrderPerAttempt) {
   constexpr int kThreads = 4, kAppends = 50;
   {
     std::vector<std::jthread> threads;
+    threads.reserve(kThreads);
     for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {
         for (int i = 0; i < kAppends; ++i) {

@@ -110,7 +110,7 @@ TEST_F(SqliteAdmin, CheckReportsADamagedPage) {
   Close();
   const auto size = static_cast<std::int64_t>(fs::file_size(Path()));
   std::fstream file(Path(), std::ios::in | std::ios::out | std::ios::binary);
-  for (std::int64_t page = 4096 * 20; page < size; page += 4096) {
+  for (std::int64_t page = std::int64_t{4096} * 20; page < size; page += 4096) {
     file.seekp(page);
     file.write("\xff\xff\xff\xff\xff\xff\xff\xff", 8);
   }

@@ -23,6 +23,7 @@ Child::Child(const std::vector<std::string>& part) {
   std::vector<std::string> words{"store_sqlite_test", "--part"};
   words.insert(words.end(), part.begin(), part.end());
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   EXPECT_EQ(posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, argv.data(), environ), 0);

@@ -17,8 +17,6 @@ using store::conformance::kShard;
 using store::conformance::kTenant;
 using store::conformance::ManualClock;
 using store::conformance::Message;
-using store::conformance::NewRun;
-using store::conformance::PlainHeader;
 
 constexpr std::array kShards{kShard};
 
