@@ -538,14 +538,19 @@ Status InlineExecutor::Drain(Duration timeout) {
     EndLocked(*entry, ends.back().second);
   }
   reporting_ += ends.size();
-  for (const auto& [id, entry] : entries_)
-    if (entry->stage == Stage::kRunning) StopRunning(*entry, StopCause::kDrain);
   lock.unlock();
   if (!ends.empty()) Tell(std::move(ends));
 
   lock.lock();
   const auto quiet = [this] { return running_ == 0 && reporting_ == 0; };
   if (quiet_.wait_for(lock, std::min(timeout, kLongestWait), quiet)) return {};
+  Duration grace{0};
+  for (const auto& [id, entry] : entries_) {
+    if (entry->stage != Stage::kRunning) continue;
+    StopRunning(*entry, StopCause::kDrain);
+    grace = std::max(grace, entry->attempt.task().grace);
+  }
+  if (quiet_.wait_for(lock, std::min(grace, kLongestWait), quiet)) return {};
   std::vector<std::string> names;
   const Duration now = ports_.clock.Monotonic();
   for (const auto& [id, entry] : entries_)

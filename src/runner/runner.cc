@@ -468,7 +468,7 @@ Status Runner::Shutdown() {
   if (p.engine) {
     // A drain that ran out of time is no error here: what is left is stopped, and runs again.
     const bool idle = Drain(p.options.drain_timeout).has_value();
-    status = p.dispatcher->Close(idle ? Duration(0) : p.options.drain_timeout);
+    status = p.dispatcher->Close(Duration(0));
     if (p.loop) {
       if (!idle) (void)Drain(std::chrono::seconds(5)).has_value();  // their last words are stored
       p.loop->Stop();

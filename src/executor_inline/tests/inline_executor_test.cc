@@ -151,7 +151,7 @@ class InlineExecutorTest : public testing::Test {
   }
   Attempt MakeAgain(const std::string& name, Duration timeout = Duration{0}) {
     WorkflowBuilder builder("w");
-    builder.Task("t").Function(name).Timeout(timeout);
+    builder.Task("t").Function(name).Timeout(timeout).Grace(grace_);
     auto workflow = builder.Build();
     EXPECT_TRUE(workflow) << workflow.error().message;
     return {.key = {.tenant = TenantId("public"),
@@ -173,6 +173,7 @@ class InlineExecutorTest : public testing::Test {
     return sink_.WaitEnded(attempt.key.epoch.value);
   }
 
+  Duration grace_ = 10s;
   SystemClock clock_;
   CountingLogger log_;
   TaskRegistry registry_;
@@ -473,7 +474,7 @@ TEST_F(InlineExecutorTest, DrainInterruptsWhatHasNotBegunAndStopsTheRest) {
   Offer(running);
   sink_.WaitStarted(1);
   Offer(waiting);
-  const Status drained = executor_->Drain(kDeadline);
+  const Status drained = executor_->Drain(1ms);
   EXPECT_TRUE(drained);
   EXPECT_EQ(sink_.ended(), 2U);
   EXPECT_EQ(sink_.WaitEnded(1).verdict, Verdict::kInterrupted);
@@ -483,9 +484,26 @@ TEST_F(InlineExecutorTest, DrainInterruptsWhatHasNotBegunAndStopsTheRest) {
   EXPECT_TRUE(executor_->Drain(Duration{0}));
 }
 
+TEST_F(InlineExecutorTest, DrainLetsWhatRunsEndByItself) {
+  Start({.threads = 1, .queue_depth = 2});
+  std::atomic<bool> stopped = false;
+  Offer(Make("until", [&](TaskContext& context) {
+    const auto end = clock_.Monotonic() + 50ms;
+    while (clock_.Monotonic() < end) stopped = stopped || context.stop_token().stop_requested();
+  }));
+  const Attempt waiting = MakeAgain("until");
+  sink_.WaitStarted(1);
+  Offer(waiting);
+  EXPECT_TRUE(executor_->Drain(kDeadline));
+  EXPECT_EQ(sink_.WaitEnded(1).verdict, Verdict::kSucceeded);
+  EXPECT_EQ(sink_.WaitEnded(2).verdict, Verdict::kInterrupted) << "it had not begun";
+  EXPECT_FALSE(stopped);
+}
+
 TEST_F(InlineExecutorTest, DrainNamesWhatDoesNotStop) {
   Start();
   Gate gate;
+  grace_ = 1ms;
   Offer(Make("deaf", [&] { gate.Wait(); }));
   sink_.WaitStarted(1);
   const Status drained = executor_->Drain(1ms);

@@ -33,7 +33,7 @@ class Dispatcher {
   virtual Result<std::vector<executor::Inspection>> Inspect(
       std::span<const executor::Attempt> attempts) = 0;
   virtual void Settled(std::span<const executor::Attempt> attempts) = 0;
-  /// Stops intake, awaits what was sent within `timeout`; idempotent.
+  /// Drains each executor (Executor::Drain); idempotent.
   virtual Status Close(Duration timeout) = 0;
 };
 

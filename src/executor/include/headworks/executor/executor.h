@@ -109,8 +109,9 @@ class Executor {
   virtual Metrics GetMetrics() const = 0;
   /// The engine has committed these verdicts: whatever was kept to prove them may go.
   virtual void Settled(std::span<const model::AttemptKey> keys) = 0;
-  /// Takes nothing more; what did not end within `timeout` is stopped and reported as
-  /// kInterrupted.  kDrainTimeout names what could not be stopped.  Idempotent.
+  /// Takes nothing more.  What has not begun is reported as kInterrupted; what runs may end by
+  /// itself within `timeout`, and is then stopped as by Cancel, with its task's `grace`, and
+  /// reported as kInterrupted.  kDrainTimeout names what could not be stopped.  Idempotent.
   virtual Status Drain(Duration timeout) = 0;
 };
 
