@@ -79,6 +79,11 @@ void ExplainRun(const RunView& view, bool engine_live, Instant now,
                                 Ago(header.cancel_requested_at, now)));
   if (header.state == model::RunState::kPending)
     lines.push_back("the run is accepted and not yet taken up by an engine");
+  if (const int most = view.workflow->definition().max_active_runs;
+      header.state == model::RunState::kPending && most > 0)
+    lines.push_back(
+        fmt::format("of workflow {} at most {} runs are under way at a time (max_active_runs)",
+                    header.name.workflow, most));
   if (header.reset.kind != model::ResetCursor::Kind::kNone)
     lines.push_back("a rerun or mark is still being applied; nothing is queued meanwhile");
   if (!engine_live)
@@ -89,6 +94,11 @@ void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& 
   const model::TaskRun& state = view.tasks[task.value];
   if (state.reason != model::Reason::kNone)
     lines.push_back(fmt::format("reason: {}", model::ReasonName(state.reason)));
+  if (state.reason == model::Reason::kWhen)
+    lines.push_back(
+        fmt::format("its `when` is false: {}", fmt::join(view.workflow->task(task).when, " && ")));
+  if (const auto error = view.expression_errors.find(task); error != view.expression_errors.end())
+    lines.push_back(fmt::format("error: {}", error->second));
   if (const model::AttemptRecord* last = view.LastAttempt(task)) {
     lines.push_back(fmt::format("its last attempt, try {}, ended in {} ({})", last->try_no,
                                 model::VerdictName(last->outcome.verdict),
@@ -138,7 +148,10 @@ std::vector<std::string> ExplainTask(const RunView& view, TaskNo task, bool engi
       ExplainWaiting(view, task, lines);
       break;
     case TaskState::kReady:
-      ExplainReady(view, lines);
+      if (!view.workflow->task(task).when.empty() && !state.admitted)
+        lines.emplace_back("its `when` is being evaluated");
+      else
+        ExplainReady(view, lines);
       break;
     case TaskState::kQueued:
     case TaskState::kRunning: {

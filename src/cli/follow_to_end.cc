@@ -34,6 +34,8 @@ Status ShowFailure(const Context& context, Runner& runner, const RunView& view, 
                         view.workflow->task(task).retry.max_attempts);
     if (!last->outcome.error.empty()) text += "\n  " + last->outcome.error;
   }
+  if (const auto error = view.expression_errors.find(task); error != view.expression_errors.end())
+    text += "\n  " + error->second;
   presenter.Say(text);
   HEADWORKS_ASSIGN(const auto page, runner.logs().Tail({.tenant = context.tenant(),
                                                         .run = view.header.run_no,

@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kPage = 10'000;
 constexpr int kMostTries = 5;
+constexpr std::size_t kMostEvents = 1'000;
 
 }  // namespace
 
@@ -81,7 +82,28 @@ Result<RunView> RunReader::Read(Runner& runner, std::string_view reference, Inst
     if (page.size() < kPage) break;
     after = view.attempts.back().epoch;
   }
+  HEADWORKS_TRY(ReadExpressionErrors(runner, view));
   return view;
+}
+
+Status RunReader::ReadExpressionErrors(Runner& runner, RunView& view) {
+  if (std::ranges::find(view.tasks, model::Reason::kExpression, &model::TaskRun::reason) ==
+      view.tasks.end())
+    return {};
+  HEADWORKS_ASSIGN(const auto events,
+                   runner.query().ListEvents(tenant_, view.header.run_no, kMostEvents));
+  for (const model::RunEventRecord& event : events) {
+    if (event.kind != "expression") continue;
+    // "TASK: why"; the id of a task has no colon unless a matrix made it.
+    for (std::size_t colon = event.detail.find(": "); colon != std::string::npos;
+         colon = event.detail.find(": ", colon + 1)) {
+      const auto task = view.workflow->Find(event.detail.substr(0, colon));
+      if (!task) continue;
+      view.expression_errors[*task] = event.detail.substr(colon + 2);
+      break;
+    }
+  }
+  return {};
 }
 
 Result<std::vector<model::StoredTask>> RunReader::ReadRows(Runner& runner, RunView& view) {

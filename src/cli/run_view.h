@@ -23,6 +23,8 @@ struct RunView {
   std::vector<model::AttemptRecord> attempts;
   /// Where in `attempts` the latest of a task is.
   std::map<TaskNo, std::size_t> latest;
+  /// Why the `when` of a task has no value; as far as the latest events tell.
+  std::map<TaskNo, std::string> expression_errors;
   /// Executor and holder of tasks that are queued or running.
   std::map<TaskNo, std::string> holders;
 
@@ -51,6 +53,7 @@ class RunReader {
   Result<RunView> Read(Runner& runner, std::string_view reference, Instant now);
 
  private:
+  Status ReadExpressionErrors(Runner& runner, RunView& view);
   /// All task rows, and the holders of those that are live.
   Result<std::vector<model::StoredTask>> ReadRows(Runner& runner, RunView& view);
 

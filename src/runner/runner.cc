@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <ranges>
 #include <thread>
 
 #include "controls.h"
@@ -39,6 +40,7 @@ constexpr Duration kPoll = std::chrono::milliseconds(20);
 /// Failures that a RunResult names.
 constexpr std::size_t kNamedFailures = 10;
 constexpr std::size_t kCachedVersions = 1'000;
+constexpr std::size_t kEventsToLookAt = 1'000;
 
 std::uint32_t Processors() { return std::max(1U, std::thread::hardware_concurrency()); }
 
@@ -101,6 +103,16 @@ class Watcher final : public engine::Observer {
   std::uint64_t ends_ = 0;
   std::optional<Janitor> janitor_;
 };
+
+/// Why the `when` of a task has no value.
+Result<std::string> ExpressionError(store::RunQuery& query, const TenantId& tenant, RunNo run,
+                                    const std::string& task) {
+  HEADWORKS_ASSIGN(const auto events, query.ListEvents(tenant, run, kEventsToLookAt));
+  for (const auto& event : events | std::views::reverse)
+    if (event.kind == "expression" && event.detail.starts_with(task + ": "))
+      return event.detail.substr(task.size() + 2);
+  return std::string(model::ReasonName(model::Reason::kExpression));
+}
 
 std::string BootId() {
   std::string id;
@@ -542,8 +554,11 @@ Result<std::vector<std::pair<std::string, std::string>>> Runner::Failures(
       HEADWORKS_ASSIGN(
           const auto attempts,
           query().ListAttempts(tenant, run, row.row.task, Epoch(row.row.epoch.value - 1), 1));
-      if (!attempts.empty() && !attempts.back().outcome.error.empty())
+      if (!attempts.empty() && !attempts.back().outcome.error.empty()) {
         error = attempts.back().outcome.error;
+      } else if (row.row.reason == model::Reason::kExpression) {
+        HEADWORKS_ASSIGN(error, ExpressionError(query(), tenant, run, task.id));
+      }
       failures.emplace_back(task.id, std::move(error));
       if (failures.size() == kNamedFailures) break;
     }

@@ -122,7 +122,10 @@ TEST_P(RunnerTest, ConditionsSeeParametersAndOutputs) {
   Register(w);
   const auto workflow = w.Build().value();
   const auto handle = Start("conditions", {.input = R"({"items":3})"});
-  ASSERT_EQ(StateOf(handle.Wait(30s)), model::RunState::kFailed);
+  const auto result = handle.Wait(30s);
+  ASSERT_EQ(StateOf(result), model::RunState::kFailed);
+  ASSERT_EQ(result->failures.size(), 1U);
+  EXPECT_NE(result->failures[0].second.find("colour"), std::string::npos);
   const auto rows = runner_->query().ListTasks(TenantId("public"), handle.run(), {}, 10).value();
   const auto row = [&](std::string_view id) {
     return std::ranges::find(rows, *workflow->Find(id), [](const auto& r) { return r.row.task; })
