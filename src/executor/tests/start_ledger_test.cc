@@ -188,7 +188,7 @@ TEST_F(StartLedgerTest, EqualsASetUnderRandomUse) {
 TEST_F(StartLedgerTest, ThreadsMarkAndClearAtOnce) {
   constexpr int kThreads = 4;
   constexpr int kRounds = 5'000;
-  auto ledger = Open(kThreads * 3);
+  auto ledger = Open(std::size_t{kThreads} * 3);
   std::vector<std::jthread> threads;
   for (int thread = 1; thread <= kThreads; ++thread)
     threads.emplace_back([&, thread] {

@@ -31,6 +31,7 @@ class EngineDeath : public ExecutorTest {
         folder_.path(), std::to_string(grace_ms)};
     arguments.insert(arguments.end(), scripts.begin(), scripts.end());
     std::vector<char*> argv;
+    argv.reserve(arguments.size() + 1);
     for (std::string& a : arguments) argv.push_back(a.data());
     argv.push_back(nullptr);
     ASSERT_EQ(posix_spawn(&engine_, argv[0], nullptr, nullptr, argv.data(), environ), 0);
@@ -38,6 +39,15 @@ class EngineDeath : public ExecutorTest {
   void KillEngine() {
     Kill(engine_);
     engine_ = -1;
+  }
+  void KillBoth() {
+    const pid_t supervisor = SupervisorPid();
+    // Stopped first, and waited for: it must not clean up after its supervisor.
+    ASSERT_EQ(kill(engine_, SIGSTOP), 0);
+    ASSERT_EQ(waitpid(engine_, nullptr, WUNTRACED), engine_);
+    ASSERT_EQ(kill(supervisor, SIGKILL), 0);
+    ASSERT_TRUE(WaitUntil([&] { return !Alive(supervisor); }));
+    KillEngine();
   }
   static void Kill(pid_t child) {
     kill(child, SIGKILL);
@@ -113,12 +123,7 @@ TEST_F(EngineDeath, WaitingForAnEarlierEnginesTasksIsBounded) {
 TEST_F(EngineDeath, WhereBothDiedTheNextEngineSweepsByTheMark) {
   StartEngine(1'000, {Tree()});
   const std::vector<pid_t> pids = TreePids();
-  const pid_t supervisor = SupervisorPid();
-  // Stopped first: it must not clean up after its supervisor.
-  ASSERT_EQ(kill(engine_, SIGSTOP), 0);
-  ASSERT_EQ(kill(supervisor, SIGKILL), 0);
-  ASSERT_TRUE(WaitUntil([&] { return !Alive(supervisor); }));
-  KillEngine();
+  KillBoth();
   // The main process dies with the supervisor; what left it does not.
   EXPECT_TRUE(Alive(pids[0]));
   Open();
@@ -133,11 +138,7 @@ TEST_F(EngineDeath, WhereBothDiedTheGroupKnowsWhoShedTheMark) {
   StartEngine(1'000, {"setsid env -i /bin/sh -c '" + Sleeper("aside") + "' &\n" + Sleeper("main")});
   const pid_t aside = PidFrom(File("aside"));
   ASSERT_GT(PidFrom(File("main")), 0);
-  const pid_t supervisor = SupervisorPid();
-  ASSERT_EQ(kill(engine_, SIGSTOP), 0);
-  ASSERT_EQ(kill(supervisor, SIGKILL), 0);
-  ASSERT_TRUE(WaitUntil([&] { return !Alive(supervisor); }));
-  KillEngine();
+  KillBoth();
   EXPECT_TRUE(Alive(aside));
   Open();
   EXPECT_FALSE(Alive(aside));

@@ -206,7 +206,8 @@ TEST_F(TaskTest, AScriptStopsAtItsFirstFailure) {
 
 TEST_F(TaskTest, ALongScriptRuns) {
   std::string script;
-  while (script.size() < 200 * 1024) script += "# a line that makes the script longer\n";
+  while (script.size() < std::size_t{200} << 10)
+    script += "# a line that makes the script longer\n";
   const auto attempt = Next(Shell(script + "echo end"));
   const model::Outcome outcome = Run(attempt);
   EXPECT_EQ(outcome.verdict, Verdict::kSucceeded) << outcome.error;
