@@ -22,8 +22,10 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "or ' #' in it that has no quotes. Commands of several lines go best into a block:\n"
      "  run: |\n    echo one\n    echo two"},
     {"HW1003", "the file is too deep, or its aliases multiply",
-     "Lists and maps may be nested 64 deep, and with all aliases (*name) and merge keys (<<) "
-     "written out a file may come to 512 MiB. These bounds keep a small file from filling the "
+     "Lists and maps may be nested 64 deep, and with all aliases (*name), merge keys (<<), "
+     "matrices "
+     "and defaults written out a file may come to 512 MiB. These bounds keep a small file from "
+     "filling the "
      "memory of the machine. An alias that stands within the thing it names has no end and is "
      "refused too. Flatten the value, or write it once and refer to it less often."},
     {"HW1004", "a key stands twice in one map",

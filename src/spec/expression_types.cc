@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <unordered_set>
 #include <utility>
 
 #include "headworks/base/check.h"
@@ -129,7 +130,11 @@ const Matrix* ExpressionTypes::MatrixOf(std::size_t task) const {
 }
 
 Type ExpressionTypes::EnvType(const model::Task* task) const {
-  // The file's own names, so that a misspelt one is found.
+  // The file's own names, so that a misspelt one is found; of very many the list is not made anew
+  // for each task.
+  constexpr std::size_t kMostNames = 1'000;
+  if (draft_.definition.env.size() > kMostNames)
+    return Type::Map(Type::Kind::kString, Type::Kind::kString);
   Fields fields;
   for (const auto& [name, value] : draft_.definition.env)
     fields.push_back({name, Type::Kind::kString});
@@ -161,10 +166,10 @@ Type ExpressionTypes::NeedType(std::size_t task, std::size_t need) const {
 
 Type ExpressionTypes::NeedsType(std::size_t task) const {
   Fields fields;
+  std::unordered_set<std::string_view> seen;
   for (const std::string& need : draft_.definition.tasks[task].needs) {
     const auto found = by_id_.find(need);
-    const bool again = std::ranges::find(fields, need, &Type::Field::name) != fields.end();
-    if (again) continue;
+    if (!seen.insert(need).second) continue;
     // One that does not exist is a fault already, and not worth a second.
     fields.push_back({need, found == by_id_.end() ? Type() : NeedType(task, found->second)});
   }

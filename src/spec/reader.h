@@ -113,6 +113,7 @@ class Reader {
   void CheckParam(NodeNo map, model::Param& param);
   /// The value as JSON: where text is wanted, a scalar is taken as it is written.
   std::string JsonOf(NodeNo no, model::ParamType type);
+  void ChargeDefaults(std::size_t tasks);
   TaskDraft ReadTask(NodeNo key, NodeNo value);
   void CheckActions(NodeNo key, NodeNo map, TaskDraft& task);
   void ReadMatrixOf(NodeNo task, const TaskDraft& draft, std::size_t position);
@@ -126,7 +127,8 @@ class Reader {
   std::vector<ExpressionUse> expressions_;
   std::vector<Matrix> matrices_;
   std::size_t matrix_work_ = 0;
-  /// What the copies that matrices make weigh.
+  NodeNo defaults_node_ = kNone;
+  /// What the copies that matrices and defaults make weigh.
   std::size_t copied_ = 0;
 };
 

@@ -320,6 +320,19 @@ void Reader::CheckActions(NodeNo key, NodeNo map, TaskDraft& task) {
     Fault("HW1014", no, "output is for run and exec; a function returns its result");
 }
 
+/// Each task gets a copy; if that is too much in all, none does.
+void Reader::ChargeDefaults(std::size_t tasks) {
+  if (defaults_node_ == kNone) return;
+  copied_ += tree_[defaults_node_].weight * tasks;
+  if (copied_ <= kMaxExpandedBytes) return;
+  Fault("HW1003", defaults_node_,
+        fmt::format("with the defaults written out for each task the file comes to more than {} "
+                    "MiB; say less here",
+                    kMaxExpandedBytes >> 20));
+  defaults_node_ = kNone;
+  defaults_ = TaskDraft();
+}
+
 TaskDraft Reader::ReadTask(NodeNo key, NodeNo value) {
   TaskDraft task = defaults_;
   task.id = tree_.Text(key);
@@ -357,6 +370,7 @@ void Reader::Tasks(NodeNo no, TaskRole role, std::vector<Task>& into) {
     return WrongType(no, "a map from ids to tasks belongs here, e.g. `build: {run: make}`");
   }
   into.reserve(into.size() + tree_[no].size);
+  ChargeDefaults(tree_[no].size);
   for (std::uint32_t i = 0; i < tree_[no].size; ++i) {
     task_ = into.size();
     TaskDraft task = ReadTask(tree_.Key(no, i), tree_.Value(no, i));
@@ -368,10 +382,12 @@ void Reader::Tasks(NodeNo no, TaskRole role, std::vector<Task>& into) {
 }
 
 void Reader::Defaults(NodeNo no) {
-  if (Is(no, Kind::kMap))
+  if (Is(no, Kind::kMap)) {
     Map(no, defaults_, true);
-  else if (!Is(no, Kind::kNull))
+    defaults_node_ = no;
+  } else if (!Is(no, Kind::kNull)) {
     WrongType(no, "defaults takes a map with keys of a task, e.g. {timeout: 10m}");
+  }
 }
 
 WorkflowDefinition Reader::Workflow() {

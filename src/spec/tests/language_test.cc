@@ -197,6 +197,13 @@ tasks:
                     "6:25 HW1111", "6:47 HW1111"}));
 }
 
+TEST(Defaults, CopiesCountAsTheFileWrittenOut) {
+  std::string text =
+      "version: 1\ndefaults: {env: {A: " + std::string(1'000'000, 'x') + "}}\ntasks:\n";
+  for (int i = 0; i < 540; ++i) text += fmt::format("  t{}: {{run: x}}\n", i);
+  EXPECT_EQ(FaultsOf(text), Faults{"2:11 HW1003"});
+}
+
 TEST(Language, WhatGoesWithAnotherKindOfTaskOnlyIsAFault) {
   EXPECT_EQ(FaultsOf("version: 1\ntasks:\n  a: {exec: [x], shell: bash}\n"
                      "  b: {function: f, output: stdout}\n"),

@@ -122,7 +122,7 @@ TEST(Matrix, SizeHoldsAtTheBound) {
   EXPECT_EQ(FaultsOfMatrix(matrix(10, 100, ", exclude: [{a: 1, b: 1}], include: [{a: x, b: 1}]")),
             Faults{});
   EXPECT_EQ(FaultsOfMatrix(matrix(10, 100, ", include: [{a: x, b: 1}]")).size(), 1U);
-  EXPECT_EQ(FaultsOfMatrix(fmt::format("{{a: {0}, b: {0}, c: {0}, d: {0}}}", list(30'000))),
+  EXPECT_EQ(FaultsOfMatrix(fmt::format("{{a: {0}, b: {0}, c: {0}, d: {0}}}", list(3'000))),
             Faults{"5:13 HW1015"});
 }
 
