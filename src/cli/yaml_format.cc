@@ -193,23 +193,31 @@ class Formatter {
     for (std::size_t line = entry.begin; line < entry.line; ++line) AddAt(line, target, out);
     const auto shift =
         static_cast<std::ptrdiff_t>(target) - static_cast<std::ptrdiff_t>(entry.column);
-    const std::size_t next = entry.line + 1;
-    const auto value_line = static_cast<std::size_t>(entry.value.Mark().line);
-    const bool inside = entry.value.Mark().line >= 0 && value_line > entry.line &&
-                        value_line < entry.end && entry.value.Style() != YAML::EmitterStyle::Flow;
-    if (inside && entry.value.IsMap()) {
-      AddLine(entry.line, shift, out);
-      AddMap(entry.value, Below(place, entry.key), next, entry.end, target + kIndent, out);
-    } else if (inside && entry.value.IsSequence()) {
-      AddLine(entry.line, shift, out);
-      AddShifted(next, entry.end, target + kIndent, out);
-    } else if (entry.value.IsScalar() && EndsInBlockMark(lines_[entry.line])) {
-      AddLine(entry.line, shift, out);
-      AddBlockText(next, entry.end, target + kIndent, out);
-    } else {
-      AddLine(entry.line, shift, out);
-      AddText(next, entry.end, shift, out);
-    }
+    AddLine(entry.line, shift, out);
+    const std::size_t begin = entry.line + 1;
+    // A comment behind the last value that is indented no further than the key is not inside it.
+    std::size_t end = entry.end;
+    while (end > begin && (IsBlank(lines_[end - 1]) || (IsComment(lines_[end - 1]) &&
+                                                        IndentOf(lines_[end - 1]) <= entry.column)))
+      --end;
+    AddValue(entry, Below(place, entry.key), begin, end, target, out);
+    for (std::size_t line = end; line < entry.end; ++line) AddAt(line, target, out);
+  }
+
+  void AddValue(const Entry& entry, Place place, std::size_t begin, std::size_t end,
+                std::size_t target, std::vector<std::string>& out) {
+    const auto line = static_cast<std::size_t>(entry.value.Mark().line);
+    const bool inside = entry.value.Mark().line >= 0 && line > entry.line && line < end &&
+                        entry.value.Style() != YAML::EmitterStyle::Flow;
+    if (inside && entry.value.IsMap())
+      AddMap(entry.value, place, begin, end, target + kIndent, out);
+    else if (inside && entry.value.IsSequence())
+      AddShifted(begin, end, target + kIndent, out);
+    else if (entry.value.IsScalar() && EndsInBlockMark(lines_[entry.line]))
+      AddBlockText(begin, end, target + kIndent, out);
+    else
+      AddText(begin, end,
+              static_cast<std::ptrdiff_t>(target) - static_cast<std::ptrdiff_t>(entry.column), out);
   }
 
   /// "key: |", "key: >-", with a comment or not.  Not "|2", whose indentation is said.

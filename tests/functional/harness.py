@@ -78,15 +78,15 @@ class Case(unittest.TestCase):
         self.assertEqual(ended, code, self.text(process))
         return self.text(process)
 
-    def until(self, condition, what, patience=PATIENCE):
+    def until(self, condition, what):
         """Waits for a condition of another process, which sends no signal."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + PATIENCE
         while True:
             value = condition()
             if value:
                 return value
             if time.monotonic() > deadline:
-                self.fail(f"in {patience} s never: {what}")
+                self.fail(f"in {PATIENCE} s never: {what}")
             threading.Event().wait(0.03)
 
     def until_exists(self, name):

@@ -67,6 +67,12 @@ TEST(FormatYaml, TextsKeepTheirInside) {
             "    cwd: /\n");
 }
 
+TEST(FormatYaml, CommentsAtTheEndStayWithWhatTheySpeakOf) {
+  EXPECT_EQ(Format("tasks:\n    a:\n        run: |\n            x\n        # of a\n"
+                   "    # of the tasks\n\n# of the file\n"),
+            "tasks:\n  a:\n    run: |\n      x\n    # of a\n  # of the tasks\n\n# of the file\n");
+}
+
 TEST(FormatYaml, SequencesAndTheirInsideMoveAsAWhole) {
   EXPECT_EQ(Format("tasks:\n  a:\n    exec:\n    - echo\n    # why\n    - x\n    needs:\n"
                    "        - b\n        - c\n"),
