@@ -173,11 +173,14 @@ bool Engine::IsWanted(const Timer& timer) const {
       return slot != slots_.end();
     case Timer::Kind::kTask: {
       if (slot == slots_.end()) return false;
-      const auto state = slot->second->run.tasks[timer.ref.task.value].state;
-      return state == model::TaskState::kParked || model::IsLive(state);
+      const model::TaskRun& task = slot->second->run.tasks[timer.ref.task.value];
+      return task.state == model::TaskState::kParked || model::IsLive(task.state) ||
+             (task.deadline == timer.when && !model::IsTerminal(task.state));
     }
     case Timer::Kind::kWake:
       return slot == slots_.end();
+    case Timer::Kind::kAsk:
+      return slot != slots_.end();
     case Timer::Kind::kReoffer:
     case Timer::Kind::kInspect:
       return soft_failures_.contains(timer.ref);
@@ -230,6 +233,9 @@ void Engine::Admit() {
   if (mono >= next_scan_) {
     next_scan_ = mono + kScanInterval;
     if (options_.recover) due_in_store_ = true;
+    for (auto& [tenant, run] : active_runs_.Heads())  // should one have missed its turn
+      backlog_.push_back(
+          {.tenant = std::move(tenant), .run = run, .what = model::Event(model::StartRun{})});
   }
   if (!due_in_store_ || memory_full_ || mono < admit_at_ || backlog_.size() > kAdmitBatch) return;
   const Instant now = clock_.Now();
@@ -262,7 +268,7 @@ void Engine::Admit() {
 }
 
 bool Engine::AdmitRun(model::RunHeader run, Instant now) {
-  if (slots_.contains(run.run_no)) return true;
+  if (slots_.contains(run.run_no) || active_runs_.IsWaiting(run.run_no)) return true;
   if (run.wake_at > now) {
     AddTimer(Timer{.due = clock_.Monotonic() + (run.wake_at - now),
                    .kind = Timer::Kind::kWake,

@@ -67,8 +67,19 @@ void Engine::PerformSlot(Slot& slot, Effects& effects) {
   if (!changes.attempts.empty()) ReleaseHeld(slot);
   if (changes.more) Continue(slot, model::ContinueRun{});
   if (changes.finished) ++stats_.runs_finished;
+  CountActive(slot);
   if (observer_) Tell(slot, effects.told);
   slot.changes = {};
+}
+
+void Engine::CountActive(Slot& slot) {
+  const model::RunHeader& header = slot.run.header;
+  if (model::IsTerminal(header.state)) active_runs_.Forget(header.run_no);
+  const bool active = header.state == model::RunState::kRunning;
+  if (active == slot.active) return;
+  slot.active = active;
+  active_runs_.Changed(header.name, active);
+  if (!active) OfferPlace(header.name);
 }
 
 void Engine::Tell(const Slot& slot, std::vector<Change>& told) {
@@ -214,10 +225,10 @@ void Engine::Ask(const Slot& slot, const model::Changes::Evaluation& asked) {
 }
 
 void Engine::AskLater(const Unanswered& unanswered) {
-  timers_.push(Timer{.due = clock_.Monotonic() + kAskAgain,
-                     .kind = Timer::Kind::kAsk,
-                     .when = unanswered.asked.since,
-                     .ref = {unanswered.run, unanswered.asked.task, Epoch(0)}});
+  AddTimer(Timer{.due = clock_.Monotonic() + kAskAgain,
+                 .kind = Timer::Kind::kAsk,
+                 .when = unanswered.asked.since,
+                 .ref = {unanswered.run, unanswered.asked.task, Epoch(0)}});
 }
 
 void Engine::EndUnstarted(const LiveRef& ref, model::Verdict verdict) {

@@ -14,6 +14,8 @@ namespace {
 constexpr std::size_t kMinBudget = 64;
 /// Task states that the row of a small run stands for when bytes are counted.
 constexpr std::size_t kRowBytes = 200;
+/// Of one workflow; more cannot be counted, and then more than allowed may start.
+constexpr std::size_t kMostActiveRuns = 1'000'000;
 
 constexpr Duration kFirstRetry = std::chrono::milliseconds(50);
 constexpr Duration kLongestRetry = std::chrono::seconds(1);
@@ -39,6 +41,7 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
   round_bytes_ = 0;
   round_start_keys_.clear();
   faulted_.reset();
+  active_runs_.BeginRound();
   std::vector<Work> works;
   works.reserve(
       std::min(again.size() + cancels_.size() + backlog_.size(), options_.max_round_rows));
@@ -253,6 +256,14 @@ bool Engine::ApplyEvent(Work& work, const model::Event& event) {
     QueueAgain(**slot, queue->task);
     return true;
   }
+  if (std::holds_alternative<model::StartRun>(event)) {
+    const auto place = TakePlace(**slot);
+    if (!place) return false;
+    if (!*place) {
+      (*slot)->continuing = false;
+      return true;
+    }
+  }
   if (std::holds_alternative<model::ContinueRun>(event) ||
       std::holds_alternative<model::StartRun>(event)) {
     (*slot)->continuing = false;
@@ -263,6 +274,33 @@ bool Engine::ApplyEvent(Work& work, const model::Event& event) {
     logger_.Warning("event refused",
                     {{"run", std::to_string(work.run.value)}, {"error", stepped.error().message}});
   return true;
+}
+
+Result<bool> Engine::TakePlace(const Slot& slot) {
+  const model::RunHeader& header = slot.run.header;
+  const int limit = slot.run.workflow->definition().max_active_runs;
+  if (header.state != model::RunState::kPending) {
+    OfferPlace(header.name);  // it was cancelled on the way to its start
+    return true;
+  }
+  if (limit == 0) return true;
+  if (!active_runs_.Knows(header.name)) {
+    HEADWORKS_ASSIGN(const auto running, database_.query().ListRuns(
+                                             header.tenant, {.workflow = header.name.workflow,
+                                                             .states = {model::RunState::kRunning},
+                                                             .limit = kMostActiveRuns}));
+    active_runs_.Learn(
+        header.name,
+        static_cast<std::size_t>(std::ranges::count(
+            running, header.name, [](const store::RunRecord& run) { return run.header.name; })));
+  }
+  return active_runs_.Take(header, static_cast<std::size_t>(limit));
+}
+
+void Engine::OfferPlace(const model::Namespace& name) {
+  if (const auto next = active_runs_.Next(name))
+    backlog_.push_back(
+        {.tenant = TenantId(name.tenant), .run = *next, .what = model::Event(model::StartRun{})});
 }
 
 Status Engine::StepSlot(Slot& slot, const model::Event& event) {
@@ -364,6 +402,8 @@ bool Engine::ApplyStart(Work& work, StartWork& start) {
   round_bytes_ += request.input.size() + 2 * kRowBytes;
   ++stats_.runs_started;
   if (!admit) return true;
+  const auto place = TakePlace(slot);
+  if (!place || !*place) return true;  // it stays pending
   if (const auto stepped = StepSlot(slot, model::StartRun{}); !stepped)
     logger_.Error("a new run did not start", {{"error", stepped.error().message}});
   return true;

@@ -72,6 +72,7 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
   }
   Slot& slot = Insert(std::move(*built));
   slot.listed = listed;
+  slot.active = slot.run.header.state == model::RunState::kRunning;
   Visit(slot);
   for (const TaskNo task : effects.ready) PushReady(slot, task);
   for (const auto& asked : effects.evaluate) Ask(slot, asked);
@@ -158,7 +159,8 @@ void Engine::EvictVisited() {
     const bool pending = header.state == model::RunState::kPending;
     if (!slot.deleted && (slot.continuing || !model::IsEvictable(slot.run))) continue;
     // A pending run that is to be started right away stays.
-    if (pending && !slot.deleted) due_again_ = std::exchange(due_in_store_, true);
+    if (pending && !slot.deleted && !active_runs_.IsWaiting(run))
+      due_again_ = std::exchange(due_in_store_, true);
     std::optional<Timer> wake;
     if (!slot.deleted && !model::IsTerminal(header.state) && !pending && header.wake_at != kNever &&
         header.wake_at - clock_.Now() < std::chrono::hours(1))

@@ -144,6 +144,8 @@ void Oracle::CheckRun(const store::RunWrite& write) {
         !start_keys_.emplace(header.name.ToString() + " " + header.start_key, header.run_no).second)
       Fail(header.run_no, "I8 one start key made two runs");
   }
+  const bool started =
+      run.header.state == model::RunState::kPending && header.state == model::RunState::kRunning;
   if (header.next_epoch < run.header.next_epoch) Fail(header.run_no, "the next epoch fell");
   if (header.generation < run.header.generation) Fail(header.run_no, "the generation fell");
   if (header.version != run.header.version) Fail(header.run_no, "I2 the version changed");
@@ -166,6 +168,7 @@ void Oracle::CheckRun(const store::RunWrite& write) {
   run.header = header;
   CheckCounts(run);
   CheckMaxParallel(run);
+  if (started) CheckMaxActive(run);
   if (model::IsTerminal(header.state)) CheckOutcome(run);
 }
 
@@ -333,6 +336,17 @@ void Oracle::CheckMaxParallel(const RunPicture& run) {
       std::ranges::count_if(run.tasks, [](const TaskPicture& task) { return task.row.zombie; });
   if (live > limit && live > zombies)
     Fail(run.header.run_no, fmt::format("{} attempts live, max_parallel {}", live, limit));
+}
+
+void Oracle::CheckMaxActive(const RunPicture& run) {
+  const int limit = run.workflow->definition().max_active_runs;
+  const auto active = std::ranges::count_if(runs_, [&](const auto& entry) {
+    const model::RunHeader& header = entry.second.header;
+    return header.name == run.header.name && header.state == model::RunState::kRunning;
+  });
+  if (limit > 0 && active > limit)
+    Fail(run.header.run_no,
+         fmt::format("started as number {} under way, max_active_runs {}", active, limit));
 }
 
 void Oracle::CheckOutcome(const RunPicture& run) {

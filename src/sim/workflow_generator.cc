@@ -66,6 +66,7 @@ model::WorkflowDefinition GenerateWorkflow(Dice& dice, std::string name, std::ui
 }
 
 void AddConditions(Dice& dice, model::WorkflowDefinition& definition) {
+  if (dice.Chance(250)) definition.max_active_runs = 1 + static_cast<int>(dice.Below(2));
   for (model::Task& task : definition.tasks) {
     if (dice.Chance(250)) task.when = {"asked"};
     if (dice.Chance(150)) task.deadline = dice.Between(seconds(1), minutes(2));

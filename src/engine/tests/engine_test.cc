@@ -88,7 +88,7 @@ TEST_F(EngineTest, ARunIsListedAnewOnlyWhenItEndsAndItsRowsAreKnown) {
   store_.sent.clear();
 
   ManualDispatcher dispatcher;
-  Engine next({.owner = "next"}, store_, dispatcher, clock_, random_, logger_, nullptr);
+  Engine next({.owner = "next"}, store_, dispatcher, evaluator_, clock_, random_, logger_, nullptr);
   ASSERT_TRUE(next.Open());
   next.Tick();
   ASSERT_EQ(dispatcher.taken.size(), 1U);
@@ -108,7 +108,7 @@ TEST_F(EngineTest, ARunIsListedAnewOnlyWhenItEndsAndItsRowsAreKnown) {
 TEST_F(EngineTest, AnInboxThatRingsIsLookedAtWhenItRingsAndSeldomOtherwise) {
   BellStore store(clock_);
   ManualDispatcher dispatcher;
-  Engine engine({.owner = "other"}, store, dispatcher, clock_, random_, logger_, nullptr);
+  Engine engine({.owner = "other"}, store, dispatcher, evaluator_, clock_, random_, logger_, nullptr);
   ASSERT_TRUE(engine.Open());
   for (int i = 0; i < 100; ++i) {  // two seconds, as often as an inbox is polled
     const Duration next = engine.Tick();
@@ -170,7 +170,7 @@ TEST_F(EngineTest, AZombieOfAnEndedRunIsAskedAboutByTheNextEngine) {
   ASSERT_TRUE(engine_.Close());
 
   ManualDispatcher dispatcher;  // knows nothing of it
-  Engine next({.owner = "next"}, store_, dispatcher, clock_, random_, logger_, nullptr);
+  Engine next({.owner = "next"}, store_, dispatcher, evaluator_, clock_, random_, logger_, nullptr);
   ASSERT_TRUE(next.Open());
   for (int i = 0; i < 4; ++i) next.Tick();
   EXPECT_TRUE(dispatcher.taken.empty());
@@ -385,6 +385,42 @@ TEST_F(EngineTest, ADeadlineStopsWhatRunsAndEndsItsTries) {
   EXPECT_EQ(header.state, RunState::kFailed);
   EXPECT_EQ(store_.runs().LoadRun(tenant_, (*started)->run)->tasks[0].reason,
             model::Reason::kDeadline);
+}
+
+TEST_F(EngineTest, NoMoreRunsOfAWorkflowAreUnderWayThanItSays) {
+  auto definition = Tasks("w", 1);
+  definition.max_active_runs = 2;
+  const auto workflow = Put(std::move(definition));
+  std::vector<std::shared_ptr<Result<control::Started>>> started;
+  for (int i = 0; i < 5; ++i) started.push_back(Start(*workflow));
+  const auto other = Start(*Put(Tasks("other", 1)));
+  Tick(4);
+  EXPECT_EQ(dispatcher_.taken.size(), 3U) << "what another workflow does is its own affair";
+  EXPECT_EQ(Stored((*started[2])->run).state, RunState::kPending);
+  const std::uint64_t rounds = engine_.stats().rounds;
+  Tick(20);
+  EXPECT_EQ(engine_.stats().rounds, rounds) << "who waits for a place costs nothing";
+
+  EXPECT_TRUE(Execute(control::CommandKind::kCancel, (*started[2])->run));
+  Tick(2);
+  EXPECT_EQ(Stored((*started[2])->run).state, RunState::kCancelled);
+  Succeed(1);
+  Tick(4);
+  EXPECT_EQ(Stored((*started[0])->run).state, RunState::kSucceeded);
+  EXPECT_EQ(Stored((*started[3])->run).state, RunState::kRunning) << "the cancelled one has left";
+  EXPECT_EQ(Stored((*started[4])->run).state, RunState::kPending);
+
+  // The next engine counts what it finds.
+  ASSERT_TRUE(engine_.Close());
+  ManualDispatcher dispatcher;
+  Engine next({.owner = "next"}, store_, dispatcher, evaluator_, clock_, random_, logger_, nullptr);
+  ASSERT_TRUE(next.Open());
+  for (int i = 0; i < 4; ++i) next.Tick();
+  EXPECT_EQ(Stored((*started[4])->run).state, RunState::kPending);
+  for (const auto& attempt : dispatcher.taken)
+    next.Ended(attempt.key, {.verdict = model::Verdict::kSucceeded});
+  for (int i = 0; i < 4; ++i) next.Tick();
+  EXPECT_EQ(Stored((*started[4])->run).state, RunState::kRunning);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #include "headworks/base/time.h"
 #include "headworks/control/control.h"
 #include "headworks/dispatcher/dispatcher.h"
+#include "headworks/engine/active_runs.h"
 #include "headworks/engine/evaluator.h"
 #include "headworks/executor/executor.h"
 #include "headworks/model/run.h"
@@ -190,6 +191,7 @@ class Engine final : public executor::AttemptSink {
     bool visited = false;                           // loaded or looked at in the round under way
     bool continuing = false;                        // ContinueRun or StartRun is in the backlog
     bool deleted = false;
+    bool active = false;  // counted as running: so the store has it
   };
   struct LiveRef {
     RunNo run;
@@ -273,6 +275,10 @@ class Engine final : public executor::AttemptSink {
   /// False: the store did not answer a question, so it is to be done later.
   bool Apply(Work& work);
   bool ApplyEvent(Work& work, const model::Event& event);
+  /// Whether a pending run may start by its workflow's `max_active_runs`.
+  Result<bool> TakePlace(const Slot& slot);
+  /// The next run of the workflow tries to start.
+  void OfferPlace(const model::Namespace& name);
   void KeepForUnstick(std::vector<Work>& kept, const Work& work, const model::Event& event);
   bool ApplyStart(Work& work, StartWork& start);
   bool ApplyCommand(Work& work, CommandWork& command);
@@ -319,6 +325,8 @@ class Engine final : public executor::AttemptSink {
   static void Tell(const Slot& slot, std::vector<Change>& told);
   void EvictVisited();
   void Evict(RunNo run);
+
+  void CountActive(Slot& slot);
 
   // slots.cc
   /// The run in memory, loaded if need be; kConflict if it is parked as stuck.
@@ -375,6 +383,7 @@ class Engine final : public executor::AttemptSink {
   std::size_t round_rows_ = 0;
   std::size_t round_bytes_ = 0;
   std::unordered_map<std::string, control::Started> round_start_keys_;
+  ActiveRuns active_runs_;
   std::vector<Lane> lanes_;
   std::vector<Timer> timers_;  // a min-heap; at most about half of it is no longer wanted
   std::size_t tidy_timers_at_ = kFewTimers;

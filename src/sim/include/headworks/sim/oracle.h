@@ -68,6 +68,7 @@ class Oracle {
                     bool marked);
   void CheckCounts(const RunPicture& run);
   void CheckMaxParallel(const RunPicture& run);
+  void CheckMaxActive(const RunPicture& run);
   void CheckOutcome(const RunPicture& run);
   void CheckTriggerRules(const RunPicture& run);
   void Fail(RunNo run, std::string what);

@@ -13,7 +13,7 @@ namespace headworks::sim {
 /// so that both lanes of a dispatcher are used.
 model::WorkflowDefinition GenerateWorkflow(Dice& dice, std::string name, std::uint32_t max_tasks);
 
-/// Gives some tasks a `when` and some a deadline.
+/// Gives some tasks a `when` and some a deadline, and maybe bounds the runs under way.
 void AddConditions(Dice& dice, model::WorkflowDefinition& definition);
 
 }  // namespace headworks::sim
