@@ -34,6 +34,13 @@ ShellScanner::ShellScanner(std::string_view text, Shell shell, FindEnd find_end,
 
 std::string ShellScanner::Run() {
   Commands(Ends::kAtEnd, false);
+  if (too_deep_) {
+    stop_ = false;
+    ShellWord word;
+    while (!done()) {
+      if (!Template(true, kLost, &word)) Copy(1);
+    }
+  }
   for (const ShellDanger& danger : dangers_) {
     if (uses_[danger.expression].refused.empty()) uses_[danger.expression].refused = danger.reason;
   }
@@ -84,8 +91,7 @@ bool ShellScanner::Template(bool in_quotes, std::string_view refused, ShellWord*
 void ShellScanner::Nested(ShellWord* word, const std::function<void()>& scan) {
   constexpr int kDeepest = 50;
   if (depth_ >= kDeepest) {
-    Lose(at_);
-    stop_ = true;
+    too_deep_ = stop_ = true;
     return;
   }
   ++depth_;

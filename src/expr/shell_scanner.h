@@ -107,7 +107,10 @@ class ShellScanner {
   std::size_t at_ = 0;
   std::size_t limit_;
   std::size_t lost_ = std::string_view::npos;
+  /// Nothing more is followed: a fault was found, or...
   bool stop_ = false;
+  /// ...the script nests deeper than this follows it.
+  bool too_deep_ = false;
   int depth_ = 0;
   /// Why no expression may stand in what is around this place; empty = it may.
   std::string_view around_;

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "expressions.h"
@@ -64,6 +66,43 @@ TEST(Program, EvaluateBoolTakesNothingElseForABool) {
   const auto number =
       Program::Compile("y", TestEnvironment(), nullptr)->EvaluateBool(variables, {});
   EXPECT_EQ(number.error().message, "'y' is int, but a bool is needed; compare it with something");
+}
+
+TEST(Program, VariablesMayBeMissingWhereTheyAreNotUsed) {
+  const auto program = Program::Compile("y > 3 || x == 1", TestEnvironment(), nullptr);
+  EXPECT_EQ(*program->EvaluateBool({{"y", 4}}, {}), true);
+  EXPECT_EQ(program->EvaluateBool({{"y", 1}}, {}).error().message,
+            "'y > 3 || x == 1': there is no variable 'x' here, in 'x'");
+}
+
+TEST(Program, TextIsAScalar) {
+  const auto variables = TestVariables();
+  const auto text = [&](std::string_view expression) {
+    const auto program = Program::Compile(expression, TestEnvironment(), nullptr);
+    const auto made = program->EvaluateText(variables, {});
+    return made ? *made : "error: " + made.error().message;
+  };
+  EXPECT_EQ(text("params.rate"), "2.5");
+  EXPECT_EQ(text("1u"), "1");
+  EXPECT_EQ(text("b'x'"), "error: 'b'x'' is bytes, which are no text; write string(...)");
+  EXPECT_EQ(text("y / 0"), "error: 'y / 0': division by zero");
+}
+
+TEST(Program, IntegersBeyondInt64AreDoubles) {
+  const boost::json::object variables = {{"x", std::uint64_t{5}}, {"y", UINT64_MAX}};
+  const auto program =
+      Program::Compile("type(x) == int && type(y) == double", TestEnvironment(), nullptr);
+  EXPECT_EQ(*program->EvaluateBool(variables, {}), true);
+}
+
+TEST(Program, InputDeeperThanAnyParserAllowsIsRefused) {
+  boost::json::value deep = 1;
+  for (int i = 0; i < 1100; ++i) deep = boost::json::array{std::move(deep)};
+  const boost::json::object variables = {{"x", deep}, {"y", deep}};
+  for (const char* text : {"x == y", "[x]", "string(x) == ''", "'%s'.format([x]) == ''"}) {
+    const auto program = Program::Compile(text, TestEnvironment(), nullptr);
+    EXPECT_FALSE(program->Evaluate(variables, {})) << text;
+  }
 }
 
 TEST(Program, StopsAtItsLimits) {

@@ -167,8 +167,8 @@ const std::vector<std::string>& Places() {
       "(printf '<%s>' ${{ v }})",
       "sh -c 'printf \"<%s>\" \"$1\"' sh ${{ v }}",
       "printf '<%s>' \\\n  ${{ v }}",
-      "echo ${x:-'}'} \"${y:-\"}\"}\" $((1 + (2))) `echo \\`echo\\`` >/dev/null; "
-      "printf '<%s>' ${{ v }}",
+      ("echo ${x:-'}'} \"${y:-\"}\"}\" $((1 + (2))) `echo \\`echo\\`` >/dev/null; "
+       "printf '<%s>' ${{ v }}"),
       "printf %s ${{ v }} | { printf '<'; cat; printf '>'; }",
       "[ ${{ v }} = ${{ v }} ] && printf '<%s>' ${{ v }}",
       "echo x > /dev/null 2>&1; printf '<%s>' ${{ v }}",
@@ -275,9 +275,9 @@ TEST(ShellTemplate, RefusesWhereAShellReadsCode) {
   }
   for (const char* script :
        {"[[ ${{ v }} -eq 1 ]]", "[[ -v ${{ v }} ]]", "(( ${{ w }} > 1 ))", "a[${{ w }}]=1",
-        "a=([${{ w }}]=1)", "declare -i n; n=${{ w }}", "declare -a a=${{ v }}",
-        "declare ${{ v }}=1", "for ((i = 0; i < ${{ w }}; i++)); do :; done",
-        "function f { eval ${{ v }}; }"}) {
+        "a=([${{ w }}]=1)", "declare -i a; a=(${{ w }})", "compgen -W ${{ v }}",
+        "declare -i n; n=${{ w }}", "declare -a a=${{ v }}", "declare ${{ v }}=1",
+        "for ((i = 0; i < ${{ w }}; i++)); do :; done", "function f { eval ${{ v }}; }"}) {
     EXPECT_NE(Refusal(Shell::kBash, script), "") << script;
   }
 }
@@ -297,6 +297,30 @@ TEST(ShellTemplate, RefusesWhereItCannotFollow) {
   EXPECT_EQ(Refusal(Shell::kBash, "echo $((a) b); echo ${{ v }}"), lost);
   // What comes before is not affected.
   EXPECT_EQ(Refusal(Shell::kBash, "echo ${{ v }}; echo $[1 + 1]"), "");
+}
+
+TEST(ShellTemplate, FollowsNestingToADepth) {
+  const auto nested = [](std::size_t depth, const std::string& inner) {
+    std::string script = "echo ";
+    for (std::size_t i = 0; i < depth; ++i) script += "$(echo ";
+    return script + inner + std::string(depth, ')') + " end";
+  };
+  EXPECT_EQ(Refusal(Shell::kSh, nested(50, "${{ v }}")), "");
+  const std::string lost =
+      "stands where the quoting of the script before it cannot be followed for sure;";
+  EXPECT_EQ(Refusal(Shell::kSh, nested(51, "x ${{ v }}") + " ${{ v }}"), lost + " / " + lost);
+  // Without expressions there is nothing to follow, and nothing gets lost.
+  const auto plain = ShellTemplate::Parse(nested(60, "x"), Shell::kSh, Declared(), nullptr);
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->script(), nested(60, "x"));
+}
+
+TEST(ShellTemplate, CountOfExpressionsIsBounded) {
+  std::string script;
+  for (std::size_t i = 0; i < kMaxTemplateExpressions; ++i) script += ": ${{ v }}\n";
+  EXPECT_TRUE(ShellTemplate::Parse(script, Shell::kSh, Declared(), nullptr));
+  const auto over = ShellTemplate::Parse(script + ": ${{ v }}", Shell::kSh, Declared(), nullptr);
+  EXPECT_EQ(over.error().message, "more than 1000 expressions in one script");
 }
 
 TEST(ShellTemplate, OtherShellsTakeNoExpressions) {

@@ -86,6 +86,36 @@ TEST(Template, FaultsCountFromItsStart) {
             "write '$${{'\n");
 }
 
+TEST(Template, TellsWhatItIs) {
+  const auto whole = Template::Parse("${{ params.count }}", TestEnvironment(), nullptr);
+  EXPECT_TRUE(whole->is_whole() && whole->has_expressions());
+  EXPECT_EQ(whole->type(), Type(Type::Kind::kInt));
+  const auto mixed = Template::Parse("", TestEnvironment(), nullptr);
+  EXPECT_FALSE(mixed->is_whole() || mixed->has_expressions());
+  EXPECT_EQ(mixed->type(), Type(Type::Kind::kString));
+  const auto text = Template::Parse("é ${{ y }} ${{ params.env }}", TestEnvironment(), nullptr);
+  ASSERT_EQ(text->references().size(), 2);
+  EXPECT_EQ(text->references()[0].offset, 7);
+  EXPECT_EQ(text->references()[1].variable, "params");
+  EXPECT_EQ(text->references()[1].offset, 16);
+}
+
+TEST(Template, SizesAreBounded) {
+  const std::string most(kMaxTemplateBytes, 'x');
+  EXPECT_EQ(Rendered(most), "\"" + most + "\"");
+  EXPECT_EQ(Rendered(most + "x"),
+            "0: the text has 1048577 bytes, at most 1048576 are allowed; read "
+            "it from a file instead\n");
+  EXPECT_EQ(Rendered("a\xff"), "1: the text is not UTF-8 here\n");
+  std::string many;
+  for (std::size_t i = 0; i < kMaxTemplateExpressions; ++i) many += "${{ 1 }}";
+  EXPECT_EQ(Rendered(many), "\"" + std::string(kMaxTemplateExpressions, '1') + "\"");
+  EXPECT_EQ(Rendered(many + "${{ 1 }}"), "8000: more than 1000 expressions in one text\n");
+  const auto text =
+      Template::Parse("${{ params.env }}${{ params.env }}", TestEnvironment(), nullptr);
+  EXPECT_EQ(text->Render(TestVariables(), {.max_bytes = 6}).error().code, Code::kAtCapacity);
+}
+
 TEST(Template, ArgumentIsOneText) {
   EXPECT_EQ(Argument("--n=${{ params.count }}"), "--n=3");
   EXPECT_EQ(Argument("${{ params.env }}"), "prod");
