@@ -167,8 +167,8 @@ const std::vector<std::string>& Places() {
       "(printf '<%s>' ${{ v }})",
       "sh -c 'printf \"<%s>\" \"$1\"' sh ${{ v }}",
       "printf '<%s>' \\\n  ${{ v }}",
-      "echo ${x:-'}'} \"${y:-\"}\"}\" $((1 + (2))) `echo \\`echo\\`` >/dev/null; "
-      "printf '<%s>' ${{ v }}",
+      ("echo ${x:-'}'} \"${y:-\"}\"}\" $((1 + (2))) `echo \\`echo\\`` >/dev/null; "
+       "printf '<%s>' ${{ v }}"),
       "printf %s ${{ v }} | { printf '<'; cat; printf '>'; }",
       "[ ${{ v }} = ${{ v }} ] && printf '<%s>' ${{ v }}",
       "echo x > /dev/null 2>&1; printf '<%s>' ${{ v }}",
