@@ -40,6 +40,15 @@ class EngineDeath : public ExecutorTest {
     Kill(engine_);
     engine_ = -1;
   }
+  void KillBoth() {
+    const pid_t supervisor = SupervisorPid();
+    // Stopped first, and waited for: it must not clean up after its supervisor.
+    ASSERT_EQ(kill(engine_, SIGSTOP), 0);
+    ASSERT_EQ(waitpid(engine_, nullptr, WUNTRACED), engine_);
+    ASSERT_EQ(kill(supervisor, SIGKILL), 0);
+    ASSERT_TRUE(WaitUntil([&] { return !Alive(supervisor); }));
+    KillEngine();
+  }
   static void Kill(pid_t child) {
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
@@ -114,12 +123,7 @@ TEST_F(EngineDeath, WaitingForAnEarlierEnginesTasksIsBounded) {
 TEST_F(EngineDeath, WhereBothDiedTheNextEngineSweepsByTheMark) {
   StartEngine(1'000, {Tree()});
   const std::vector<pid_t> pids = TreePids();
-  const pid_t supervisor = SupervisorPid();
-  // Stopped first: it must not clean up after its supervisor.
-  ASSERT_EQ(kill(engine_, SIGSTOP), 0);
-  ASSERT_EQ(kill(supervisor, SIGKILL), 0);
-  ASSERT_TRUE(WaitUntil([&] { return !Alive(supervisor); }));
-  KillEngine();
+  KillBoth();
   // The main process dies with the supervisor; what left it does not.
   EXPECT_TRUE(Alive(pids[0]));
   Open();
@@ -134,11 +138,7 @@ TEST_F(EngineDeath, WhereBothDiedTheGroupKnowsWhoShedTheMark) {
   StartEngine(1'000, {"setsid env -i /bin/sh -c '" + Sleeper("aside") + "' &\n" + Sleeper("main")});
   const pid_t aside = PidFrom(File("aside"));
   ASSERT_GT(PidFrom(File("main")), 0);
-  const pid_t supervisor = SupervisorPid();
-  ASSERT_EQ(kill(engine_, SIGSTOP), 0);
-  ASSERT_EQ(kill(supervisor, SIGKILL), 0);
-  ASSERT_TRUE(WaitUntil([&] { return !Alive(supervisor); }));
-  KillEngine();
+  KillBoth();
   EXPECT_TRUE(Alive(aside));
   Open();
   EXPECT_FALSE(Alive(aside));

@@ -45,27 +45,29 @@ class LanguageTest : public ExecutorTest {
 
 // ---- shell
 
-TEST(ShellCommandTest, AShellNamedAloneStopsAtTheFirstFailure) {
+TEST(ShellCommandTest, AScriptIsAnArgumentOrTheFileAfterThem) {
   const auto argv = [](Strings shell) { return CommandOf({"x", std::move(shell)}, "/f").argv; };
   EXPECT_EQ(argv({}), (Strings{"/bin/sh", "-e", "-c", "x"}));
-  EXPECT_EQ(argv({"sh"}), (Strings{"sh", "-e", "/f"}));
-  EXPECT_EQ(argv({"/usr/bin/bash"}), (Strings{"/usr/bin/bash", "-e", "-o", "pipefail", "/f"}));
   EXPECT_EQ(argv({"python3"}), (Strings{"python3", "/f"}));
   EXPECT_EQ(argv({"bash", "-x"}), (Strings{"bash", "-x", "/f"}));
   EXPECT_EQ(CommandOf({"x", {"sh"}}, "/f").script, "x");
   EXPECT_EQ(CommandOf({"x", {}}, "/f").script, "");
+  const std::string longest(std::size_t{96} << 10, 'x');
+  EXPECT_EQ(CommandOf({longest, {}}, "/f").script, "");
+  EXPECT_EQ(CommandOf({longest + "x", {}}, "/f").argv, (Strings{"/bin/sh", "-e", "/f"}));
 }
 
 TEST_F(LanguageTest, ShRunsWithE) {
-  const model::Outcome outcome = Run(In({"sh"}, "false\necho not reached"));
+  const model::Outcome outcome = Run(In({"sh", "-e"}, "false\necho not reached"));
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(OutputOf(In({"sh"}, "echo a=$0 > $HEADWORKS_OUTPUT")),
+  EXPECT_EQ(OutputOf(In({"sh", "-e"}, "echo a=$0 > $HEADWORKS_OUTPUT")),
             R"({"a":")" + File("state/attempts/1/script") + R"("})");
 }
 
 TEST_F(LanguageTest, BashFailsWithinAPipeAndKnowsItsOwnLanguage) {
-  EXPECT_EQ(Run(In({"bash"}, "false | true\necho not reached")).exit_code, 1);
-  EXPECT_EQ(Run(In({"bash", "+e"}, "false | true\ntrue")).verdict, Verdict::kSucceeded);
+  EXPECT_EQ(Run(In({"bash", "-e", "-o", "pipefail"}, "false | true\necho not reached")).exit_code,
+            1);
+  EXPECT_EQ(Run(In({"bash"}, "false | true\ntrue")).verdict, Verdict::kSucceeded);
   EXPECT_EQ(OutputOf(In({"bash"}, "a=(x y); echo n=${#a[@]} > $HEADWORKS_OUTPUT")), R"({"n":"2"})");
 }
 
