@@ -384,9 +384,11 @@ void ProcessExecutor::Impl::Report(const executor::Attempt& offer, const Attempt
     ++executed_;
     last = closing_ && live_.empty();
   }
+  // Before the verdict: who starts the next task upon it finds the slot free.
+  const bool released = folder_->Release(files);
   sink_->Ended(offer.key, std::move(outcome));
   if (last) idle_.notify_all();
-  if (folder_->Release(files)) return;
+  if (released) return;
   {
     const std::scoped_lock lock(mutex_);
     jobs_.emplace_back(files);
