@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "headworks/engine/engine.h"
 
@@ -10,7 +11,13 @@ namespace headworks::engine {
 namespace {
 
 constexpr std::size_t kInboxBatch = 1'000;
-constexpr std::size_t kAdmitBatch = 256;
+constexpr std::size_t kAdmitBatch = 1'000;
+/// Task states that are loaded in one go: one large run, or many small ones.
+constexpr std::size_t kAdmitStates = 20'000;
+/// What a run that has to be read counts for beside its tasks.
+constexpr std::size_t kLoadStates = 64;
+/// What a burst leaves of the mailbox's memory.
+constexpr std::size_t kKeptMail = 16'384;
 constexpr Duration kScanInterval = std::chrono::minutes(5);
 constexpr Duration kScanAgain = std::chrono::seconds(1);
 
@@ -23,7 +30,9 @@ void Engine::Post(Mail mail) {
 }
 
 void Engine::Gather() {
-  std::vector<Mail> mail;
+  std::vector<Mail>& mail = taken_mail_;
+  mail.clear();
+  if (mail.capacity() > kKeptMail) mail = {};
   {
     const std::scoped_lock lock(mutex_);
     mail.swap(mail_);
@@ -179,52 +188,55 @@ void Engine::Admit() {
   }
   if (!due_in_store_ || memory_full_ || mono < admit_at_ || backlog_.size() > kAdmitBatch) return;
   const Instant now = clock_.Now();
-  const auto due = database_.runs().ListDue(shards_, now + kScanInterval, due_after_, kAdmitBatch);
+  auto due = database_.runs().ListDue(shards_, now + kScanInterval, due_after_, kAdmitBatch);
   if (!due) {
     logger_.Warning("due runs cannot be listed", {{"error", due.error().message}});
     admit_at_ = mono + kScanAgain;
     return;
   }
-  for (const auto& run : *due) {
-    if (!HasRoom(run.rows)) {
+  std::size_t admitted = 0;
+  for (auto& run : *due) {
+    if (admitted >= kAdmitStates) return;  // the rest after this round
+    const std::uint32_t tasks = std::accumulate(run.counts.begin(), run.counts.end(), 0U);
+    admitted += tasks + (run.state == model::RunState::kPending ? 0 : kLoadStates);
+    if (!HasRoom(tasks)) {
       memory_full_ = true;  // until a run leaves it
       return;
     }
-    if (slots_.contains(run.run)) {
-      due_after_ = run;
-      continue;
-    }
-    if (run.state != model::RunState::kPending && run.wake_at > now) {
-      timers_.push(Timer{.due = mono + (run.wake_at - now),
-                         .kind = Timer::Kind::kWake,
-                         .when = run.wake_at,
-                         .tenant = run.tenant,
-                         .ref = {run.run, TaskNo(0), Epoch(0)}});
-      due_after_ = run;
-      continue;
-    }
-    // A run that is paused before its start, or that only recovers, is loaded all the same: its
-    // commands, timers and live attempts are to be followed.
-    model::Event event = model::ContinueRun{};
-    if (run.state == model::RunState::kPending) {
-      if (!start_tasks_) {
-        due_after_ = run;
-        continue;
-      }
-      event = model::StartRun{};
-    }
-    const auto loaded = Load(run.tenant, run.run, now);
-    if (!loaded && loaded.error().code == Code::kUnavailable) {
+    const store::RunStore::DueAfter here{run.priority, run.run_no};
+    if (!AdmitRun(std::move(run), now)) {
       admit_at_ = mono + kScanAgain;  // from this one on
       return;
     }
-    due_after_ = run;
-    if (loaded) Continue(**loaded, std::move(event));
+    due_after_ = here;
   }
   if (due->size() < kAdmitBatch) {
     due_in_store_ = std::exchange(due_again_, false);
     due_after_.reset();
   }
+}
+
+bool Engine::AdmitRun(model::RunHeader run, Instant now) {
+  if (slots_.contains(run.run_no)) return true;
+  if (run.wake_at > now) {
+    timers_.push(Timer{.due = clock_.Monotonic() + (run.wake_at - now),
+                       .kind = Timer::Kind::kWake,
+                       .when = run.wake_at,
+                       .tenant = run.tenant,
+                       .ref = {run.run_no, TaskNo(0), Epoch(0)}});
+    return true;
+  }
+  const bool pending = run.state == model::RunState::kPending;
+  if ((pending && !start_tasks_) || !CheckLoadable(run.run_no)) return true;
+  // A pending run has no rows but its own, which is here.  One that is paused, that has ended and
+  // left zombies, or that only recovers, is loaded all the same: its commands, timers and live
+  // attempts are to be followed.
+  const auto loaded = pending ? Build({.header = std::move(run), .tasks = {}, .holders = {}}, now)
+                              : Load(run.tenant, run.run_no, now);
+  if (!loaded) return loaded.error().code != Code::kUnavailable;
+  Continue(**loaded,
+           pending ? model::Event(model::StartRun{}) : model::Event(model::ContinueRun{}));
+  return true;
 }
 
 void Engine::Enqueue(Work work) {

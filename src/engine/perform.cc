@@ -28,13 +28,14 @@ void Engine::Perform(const store::Round& round, std::vector<Work>& works) {
 }
 
 void Engine::PerformEffects(std::vector<Work>& works) {
-  std::vector<executor::Attempt> settled, offers;
+  Effects effects;
   for (const RunNo run : visited_)
     if (const auto slot = slots_.find(run); slot != slots_.end() && slot->second->touched)
-      PerformSlot(*slot->second, settled, offers);
-  if (!settled.empty()) dispatcher_.Settled(settled);
-  for (const auto& attempt : offers) Offer(attempt);
-  stats_.attempts += offers.size();
+      PerformSlot(*slot->second, effects);
+  if (!effects.told.empty()) observer_->Committed(effects.told);
+  if (!effects.settled.empty()) dispatcher_.Settled(effects.settled);
+  for (const auto& attempt : effects.offers) Offer(attempt);
+  stats_.attempts += effects.offers.size();
   if (observer_)
     for (const RunNo run : visited_)
       if (const auto slot = slots_.find(run); slot != slots_.end() && slot->second->deleted)
@@ -43,39 +44,35 @@ void Engine::PerformEffects(std::vector<Work>& works) {
   EvictVisited();
 }
 
-void Engine::PerformSlot(Slot& slot, std::vector<executor::Attempt>& settled,
-                         std::vector<executor::Attempt>& offers) {
-  model::Changes changes = std::exchange(slot.changes, {});
+void Engine::PerformSlot(Slot& slot, Effects& effects) {
+  const model::Changes& changes = slot.changes;
   model::MarkCommitted(slot.run, changes);
+  slot.listed.emplace(slot.run.header);
   slot.touched = false;
   slot.insert_input.reset();
   // Whoever says again what is known by now may stop saying it.
   for (const auto& late : std::exchange(slot.superseded, {}))
-    settled.push_back(MakeAttempt(slot, late.task, late.epoch));
+    effects.settled.push_back(OverAttempt(slot, late.task, late.epoch));
   for (const auto& record : changes.attempts) {
-    settled.push_back(MakeAttempt(slot, record.task, record.epoch));
+    effects.settled.push_back(OverAttempt(slot, record.task, record.epoch));
     soft_failures_.erase({slot.run.header.run_no, record.task, record.epoch});
   }
   for (const auto& offer : changes.offers)
     if (slot.run.tasks[offer.task.value].epoch == offer.epoch &&
         model::IsLive(slot.run.tasks[offer.task.value].state))
-      offers.push_back(MakeAttempt(slot, offer.task, offer.epoch));
+      effects.offers.push_back(MakeAttempt(slot, offer.task, offer.epoch));
   for (const auto& cancel : changes.cancels) CancelAttempt(slot, cancel.task, cancel.epoch);
   for (const auto& timer : changes.timers) PushTimer(slot, timer, clock_.Now());
   for (const auto& asked : changes.evaluate) Ask(slot, asked);
   if (!changes.attempts.empty()) ReleaseHeld(slot);
   if (changes.more) Continue(slot, model::ContinueRun{});
   if (changes.finished) ++stats_.runs_finished;
-  if (observer_) {
-    slot.changes = std::move(changes);
-    Notify(slot);
-    slot.changes = {};
-  }
+  if (observer_) Tell(slot, effects.told);
+  slot.changes = {};
 }
 
-void Engine::Notify(const Slot& slot) {
+void Engine::Tell(const Slot& slot, std::vector<Change>& told) {
   const model::RunHeader& header = slot.run.header;
-  std::vector<Change> told;
   for (const TaskNo task : slot.changes.tasks) {
     const model::TaskRun& state = slot.run.tasks[task.value];
     told.push_back({header.run_no, header.run_id, task, slot.run.workflow->task(task).id,
@@ -84,9 +81,13 @@ void Engine::Notify(const Slot& slot) {
   const bool event =
       std::ranges::any_of(slot.changes.events, [](const auto& e) { return e.kind != "mark"; });
   if (event || slot.changes.started || slot.changes.finished)
-    told.push_back({header.run_no, header.run_id, std::nullopt, "", header.state,
-                    model::TaskState::kWaiting, header.reason});
-  if (!told.empty()) observer_->Committed(told);
+    told.push_back({header.run_no,
+                    header.run_id,
+                    std::nullopt,
+                    {},
+                    header.state,
+                    model::TaskState::kWaiting,
+                    header.reason});
 }
 
 executor::Attempt Engine::MakeAttempt(const Slot& slot, TaskNo task, Epoch epoch) const {
@@ -100,6 +101,13 @@ executor::Attempt Engine::MakeAttempt(const Slot& slot, TaskNo task, Epoch epoch
   attempt.priority = header.priority + slot.run.workflow->task(task).priority;
   const Duration timeout = slot.run.workflow->task(task).timeout;
   attempt.timeout = timeout > Duration(0) ? timeout : options_.task_timeout;
+  attempt.workflow = slot.run.workflow;
+  return attempt;
+}
+
+executor::Attempt Engine::OverAttempt(const Slot& slot, TaskNo task, Epoch epoch) {
+  executor::Attempt attempt;
+  attempt.key = {slot.run.header.tenant, slot.run.header.run_no, task, -1, epoch};
   attempt.workflow = slot.run.workflow;
   return attempt;
 }

@@ -40,6 +40,8 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
   round_start_keys_.clear();
   faulted_.reset();
   std::vector<Work> works;
+  works.reserve(
+      std::min(again.size() + cancels_.size() + backlog_.size(), options_.max_round_rows));
   const auto apply = [&](Work work) {
     const bool done = Apply(work);
     // Credit is granted anew; the run need only be there.
@@ -452,6 +454,7 @@ bool Engine::Unstick(Work& work, CommandWork& command) {
     return true;
   }
   Slot& slot = **built;
+  slot.listed.reset();
   slot.changes.header = true;
   slot.changes.events.push_back({clock_.Now(), "unstuck", command.command.actor, ""});
   slot.touched = true;
@@ -506,6 +509,7 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
   std::vector<RunNo> touched = visited_;
   std::ranges::sort(touched);
   std::set<Shard> shards;
+  round.runs.reserve(touched.size());
   for (const RunNo run : touched) {
     const auto found = slots_.find(run);
     if (found == slots_.end()) continue;
@@ -516,12 +520,16 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
       round.deleted_runs.push_back({slot.run.header.tenant, run});
       continue;
     }
-    store::RunWrite write{.header = slot.run.header, .insert_input = slot.insert_input};
+    store::RunWrite write{.header = slot.run.header,
+                          .insert_input = slot.insert_input,
+                          .relist = slot.listed != Listing(slot.run.header)};
     write.attempts = slot.changes.attempts;
     write.events = slot.changes.events;
     std::ranges::sort(slot.changes.tasks);
+    write.tasks.reserve(slot.changes.tasks.size());
     for (const TaskNo task : slot.changes.tasks) {
-      store::RunWrite::TaskWrite row{.row = model::ToStored(slot.run, task)};
+      store::RunWrite::TaskWrite row{.row = model::ToStored(slot.run, task),
+                                     .known = slot.run.tasks[task.value].stored};
       if (model::IsLive(row.row.state) || row.row.zombie) {
         row.executor = dispatcher_.LaneName(dispatcher_.LaneOf(slot.run.workflow->task(task)));
         row.holder = options_.owner;

@@ -35,12 +35,17 @@ Engine::Slot& Engine::Insert(model::Run run) {
   return *slot;
 }
 
-Result<Engine::Slot*> Engine::Load(const TenantId& tenant, RunNo run, Instant now) {
-  if (const auto found = slots_.find(run); found != slots_.end()) return found->second.get();
+Status Engine::CheckLoadable(RunNo run) const {
   if (stuck_works_.contains(run))
     return Error{Code::kConflict, "the run is parked as stuck; see 'headworks runs unstick'"};
   if (unloadable_.contains(run))
     return Error{Code::kCorrupt, "the run cannot be read from the store"};
+  return {};
+}
+
+Result<Engine::Slot*> Engine::Load(const TenantId& tenant, RunNo run, Instant now) {
+  if (const auto found = slots_.find(run); found != slots_.end()) return found->second.get();
+  HEADWORKS_TRY(CheckLoadable(run));
   HEADWORKS_ASSIGN(auto image, database_.runs().LoadRun(tenant, run));
   if (!image.header.stuck_reason.empty()) {
     stuck_works_.try_emplace(run);
@@ -51,6 +56,7 @@ Result<Engine::Slot*> Engine::Load(const TenantId& tenant, RunNo run, Instant no
 
 Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
   const RunNo run = image.header.run_no;
+  const Listing listed(image.header);  // Rebuild may find that it is to be looked at earlier
   auto workflow = LoadWorkflow(image.header.tenant, image.header.version);
   model::Changes effects;
   Result<model::Run> built =
@@ -65,6 +71,7 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
     return Error(built.error());
   }
   Slot& slot = Insert(std::move(*built));
+  slot.listed = listed;
   Visit(slot);
   for (const TaskNo task : effects.ready) PushReady(slot, task);
   for (const auto& asked : effects.evaluate) Ask(slot, asked);

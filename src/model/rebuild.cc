@@ -56,7 +56,7 @@ Status Stepper::LoadRow(const StoredTask& row) {
   task.tries = row.tries;
   task.losses = row.losses;
   task.dispatch_failures = row.dispatch_failures;
-  task.has_row = true;
+  task.has_row = task.stored = true;
   task.zombie = row.zombie;
   task.admitted = row.admitted;
   task.deadline = row.deadline;
@@ -111,7 +111,10 @@ StoredTask ToStored(const Run& run, TaskNo task) {
 }
 
 void MarkCommitted(Run& run, const Changes& changes) {
-  for (const TaskNo no : changes.tasks) run.tasks[no.value].dirty = false;
+  for (const TaskNo no : changes.tasks) {
+    run.tasks[no.value].dirty = false;
+    run.tasks[no.value].stored = true;
+  }
 }
 
 bool IsEvictable(const Run& run) { return !NeedsMemory(run); }

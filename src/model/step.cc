@@ -336,9 +336,8 @@ bool NeedsMemory(const Run& run) {
 }
 
 void Stepper::UpdateWake() {
-  if (header_.state == RunState::kPending) return;  // its state says what it waits for
   Instant wake = kNever;
-  if (NeedsMemory(run_)) {
+  if (header_.state == RunState::kPending || NeedsMemory(run_)) {
     wake = Instant{};  // the past: whoever takes over finds it
   } else if (header_.state == RunState::kRunning) {
     wake = std::min(NextParked(), RunDeadline());

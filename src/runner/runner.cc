@@ -75,8 +75,8 @@ class Watcher final : public engine::Observer {
     for (const auto& change : changes) {
       ended |= !change.task && model::IsTerminal(change.run_state);
       if (on_event_)
-        on_event_({change.run, change.run_id, change.task, change.task_id, change.run_state,
-                   change.task_state, change.reason});
+        on_event_({change.run, change.run_id, change.task, std::string(change.task_id),
+                   change.run_state, change.task_state, change.reason});
     }
     if (!ended) return;
     const std::scoped_lock lock(mutex_);

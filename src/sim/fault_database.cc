@@ -127,10 +127,10 @@ Result<store::RunImage> FaultDatabase::LoadRun(const TenantId& tenant, RunNo run
   return inner_.runs().LoadRun(tenant, run);
 }
 
-Result<std::vector<FaultDatabase::DueRun>> FaultDatabase::ListDue(std::span<const Shard> shards,
-                                                                  Instant until,
-                                                                  std::optional<DueRun> after,
-                                                                  std::size_t limit) {
+Result<std::vector<model::RunHeader>> FaultDatabase::ListDue(std::span<const Shard> shards,
+                                                             Instant until,
+                                                             std::optional<DueAfter> after,
+                                                             std::size_t limit) {
   if (Fails("list due")) return Unavailable("list due");
   return inner_.runs().ListDue(shards, until, after, limit);
 }

@@ -44,6 +44,15 @@ Status CheckRuns(const Round& round, const ShardSet& guarded) {
                                  header.run_no.value, last.value));
     }
     last = header.run_no;
+    if (model::IsTerminal(header.state) != (header.finished_at != Instant{})) {
+      return Invalid(fmt::format("round: run {} has ended and no end, or the other way round",
+                                 header.run_no.value));
+    }
+    if (header.state == model::RunState::kPending &&
+        (header.wake_at != Instant{} || !write.tasks.empty())) {
+      return Invalid(
+          fmt::format("round: pending run {} has tasks or waits for a time", header.run_no.value));
+    }
     const auto shard = header.shard.value;
     if (shard < 0 || shard >= kShardCount || !guarded[static_cast<std::size_t>(shard)]) {
       return Invalid(fmt::format("round: run {} is on shard {}, which the round does not guard",

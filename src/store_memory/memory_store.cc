@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <ranges>
 #include <unordered_set>
 
@@ -20,8 +19,13 @@ using store::InboxRow;
 
 Error NoRun(RunNo run) { return {Code::kNotFound, fmt::format("no run {}", run.value)}; }
 
-bool IsHot(const RunHeader& h) { return !model::IsTerminal(h.state) && h.stuck_reason.empty(); }
+bool IsHot(const RunHeader& h) { return h.wake_at != kNever && h.stuck_reason.empty(); }
 HotKey HotKeyOf(const RunHeader& h) { return {-h.priority, h.run_no}; }
+
+bool ListedAlike(const RunHeader& a, const RunHeader& b) {
+  return a.priority == b.priority && a.wake_at == b.wake_at && a.finished_at == b.finished_at &&
+         a.stuck_reason == b.stuck_reason;
+}
 
 /// `to` with everything from `from` that a run's later writes may change.
 void Update(RunHeader& to, RunHeader from) {
@@ -135,18 +139,17 @@ class MemoryStore final : public store::Database,
     return image;
   }
 
-  Result<std::vector<DueRun>> ListDue(std::span<const Shard> shards, Instant until,
-                                      std::optional<DueRun> after, std::size_t limit) override {
+  Result<std::vector<RunHeader>> ListDue(std::span<const Shard> shards, Instant until,
+                                         std::optional<DueAfter> after,
+                                         std::size_t limit) override {
     HEADWORKS_TRY(store::CheckShards(shards));
     const std::lock_guard lock(s_.mutex);
-    std::vector<DueRun> due;
+    std::vector<RunHeader> due;
     auto it = after ? s_.hot.upper_bound({-after->priority, after->run}) : s_.hot.begin();
     for (; it != s_.hot.end() && due.size() < limit; ++it) {
       const RunHeader& h = s_.runs.at(it->second).header;
       if (std::ranges::find(shards, h.shard) == shards.end()) continue;
-      if (h.state != model::RunState::kPending && h.wake_at > until) continue;
-      due.push_back({h.tenant, h.run_no, h.state, h.priority, h.wake_at,
-                     std::accumulate(h.counts.begin(), h.counts.end(), 0U)});
+      if (h.wake_at <= until) due.push_back(h);
     }
     return due;
   }
@@ -465,6 +468,16 @@ class MemoryStore final : public store::Database,
       }
     } else if (row == nullptr) {
       return NoRun(h.run_no);
+    } else if (!write.relist && !ListedAlike(row->header, h)) {
+      // Stores that trust the writer would find the run where it no longer is.
+      return Error{Code::kInvalidArgument,
+                   fmt::format("run {}: what it is listed by has changed", h.run_no.value)};
+    }
+    for (const auto& task : write.tasks) {
+      if (task.known && (row == nullptr || !row->tasks.contains(task.row.task))) {
+        return Error{Code::kNotFound, fmt::format("run {}: task {} has no row", h.run_no.value,
+                                                  task.row.task.value)};
+      }
     }
     std::set<Epoch> new_epochs;
     for (const auto& attempt : write.attempts) {

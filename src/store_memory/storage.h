@@ -56,7 +56,7 @@ class Storage {
   std::map<RunNo, RunRow> runs;
   std::map<TenantKey, RunNo> run_ids;
   std::map<StartKey, RunNo> start_keys;
-  std::set<HotKey> hot;  // unfinished and not stuck
+  std::set<HotKey> hot;  // to be woken at some time, and not stuck
   std::int64_t next_run_no = 1;
 
   std::map<std::int64_t, store::InboxRow> inbox;

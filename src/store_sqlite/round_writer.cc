@@ -30,6 +30,9 @@ Status MoveGuard(Connection& c, const store::Guard& guard, Duration lease_until,
                            guard.shard.value, guard.round.value, guard.term.value)};
 }
 
+/// Nothing is due before the first of all times, at which ListDue finds what waits for nothing.
+Instant WakeAt(const RunHeader& h) { return std::max(h.wake_at, Instant{}); }
+
 Status InsertRun(Connection& c, const RunWrite& write) {
   const RunHeader& h = write.header;
   const std::string counts = EncodeCounts(h.counts);
@@ -40,42 +43,51 @@ Status InsertRun(Connection& c, const RunWrite& write) {
       h.tenant, h.run_no, h.run_id, h.name.package, h.name.workflow, h.version, h.shard,
       h.created_at, h.start_key, h.trace_context, h.rerun_of, h.root_run, h.state, h.reason,
       h.priority, h.generation, h.next_epoch, h.started_at, h.finished_at, h.paused_at,
-      h.cancel_requested_at, h.finally_started_at, h.finally_stopped, h.expires_at, h.wake_at,
+      h.cancel_requested_at, h.finally_started_at, h.finally_stopped, h.expires_at, WakeAt(h),
       h.stuck_since, h.reset.kind, h.reset.task, Blob{counts}, h.stuck_reason));
   return c.Run("INSERT INTO run_input (tenant_id, run_no, input) VALUES (?1, ?2, ?3)", h.tenant,
                h.run_no, Payload{*write.insert_input});
 }
 
-Status UpdateRun(Connection& c, const RunHeader& h) {
+Status UpdateRun(Connection& c, const RunHeader& h, bool relist) {
   const std::string counts = EncodeCounts(h.counts);
-  HEADWORKS_TRY(c.Run(
-      "UPDATE run SET state = ?3, reason = ?4, priority = ?5, generation = ?6, next_epoch = ?7, "
-      "started_at = ?8, finished_at = ?9, paused_at = ?10, cancel_requested_at = ?11, "
-      "finally_started_at = ?12, finally_stopped = ?13, expires_at = ?14, wake_at = ?15, "
-      "stuck_since = ?16, reset_kind = ?17, reset_task = ?18, counts = ?19, stuck_reason = ?20 "
-      "WHERE tenant_id = ?1 AND run_no = ?2",
-      h.tenant, h.run_no, h.state, h.reason, h.priority, h.generation, h.next_epoch, h.started_at,
-      h.finished_at, h.paused_at, h.cancel_requested_at, h.finally_started_at, h.finally_stopped,
-      h.expires_at, h.wake_at, h.stuck_since, h.reset.kind, h.reset.task, Blob{counts},
-      h.stuck_reason));
+  const auto run = [&](const char* sql, const auto&... more) {
+    return c.Run(sql, h.tenant, h.run_no, h.state, h.reason, h.generation, h.next_epoch,
+                 h.started_at, h.paused_at, h.cancel_requested_at, h.finally_started_at,
+                 h.finally_stopped, h.expires_at, h.stuck_since, h.reset.kind, h.reset.task,
+                 Blob{counts}, more...);
+  };
+  HEADWORKS_TRY(relist ? run(kRelistRun, h.priority, h.finished_at, WakeAt(h), h.stuck_reason)
+                       : run(kUpdateRun));
   if (c.Changes() == 0) return NoRun(h.run_no);
   return {};
 }
+
+#define HEADWORKS_SET_TASK                                                                \
+  " SET state = ?4, reason = ?5, epoch = ?6, generation = ?7, snoozes = ?8, tries = ?9, " \
+  "losses = ?10, dispatch_failures = ?11, zombie = ?12, admitted = ?13, "                 \
+  "not_before = ?14, since = ?15, deadline = ?16, executor = ?17, holder = ?18, "         \
+  "output = iif(?20, ?19, output)"
 
 Status WriteTask(Connection& c, const RunHeader& h, const RunWrite::TaskWrite& task) {
   const model::StoredTask& t = task.row;
   const auto output =
       task.output && !task.output->empty() ? std::optional(Payload{*task.output}) : std::nullopt;
-  return c.Run(
-      "INSERT INTO task (tenant_id, run_no, map_index, " HEADWORKS_TASK_COLUMNS
-      ", output) VALUES (?1, ?2, -1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, "
-      "?16, ?17, ?18, ?19) ON CONFLICT DO UPDATE SET state = ?4, reason = ?5, epoch = ?6, "
-      "generation = ?7, snoozes = ?8, tries = ?9, losses = ?10, dispatch_failures = ?11, "
-      "zombie = ?12, admitted = ?13, not_before = ?14, since = ?15, deadline = ?16, "
-      "executor = ?17, holder = ?18, output = iif(?20, ?19, output)",
-      h.tenant, h.run_no, t.task, t.state, t.reason, t.epoch, t.generation, t.snoozes, t.tries,
-      t.losses, t.dispatch_failures, t.zombie, t.admitted, t.not_before, t.since, t.deadline,
-      task.executor, task.holder, output, task.output.has_value());
+  // An upsert would look for the row twice.
+  const char* const sql =
+      task.known
+          ? "UPDATE task" HEADWORKS_SET_TASK
+            " WHERE tenant_id = ?1 AND run_no = ?2 AND task_no = ?3 AND map_index = -1"
+          : "INSERT INTO task (tenant_id, run_no, map_index, " HEADWORKS_TASK_COLUMNS
+            ", output) VALUES (?1, ?2, -1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
+            "?15, ?16, ?17, ?18, ?19) ON CONFLICT DO UPDATE" HEADWORKS_SET_TASK;
+  HEADWORKS_TRY(c.Run(sql, h.tenant, h.run_no, t.task, t.state, t.reason, t.epoch, t.generation,
+                      t.snoozes, t.tries, t.losses, t.dispatch_failures, t.zombie, t.admitted,
+                      t.not_before, t.since, t.deadline, task.executor, task.holder, output,
+                      task.output.has_value()));
+  if (c.Changes() == 1) return {};
+  return Error{Code::kNotFound,
+               fmt::format("run {}: task {} has no row", h.run_no.value, t.task.value)};
 }
 
 Status InsertAttempt(Connection& c, const RunHeader& h, const model::AttemptRecord& a) {
@@ -110,7 +122,7 @@ Status WriteRun(Connection& c, const RunWrite& write) {
   if (write.insert_input) {
     HEADWORKS_TRY(InsertRun(c, write));
   } else {
-    HEADWORKS_TRY(UpdateRun(c, write.header));
+    HEADWORKS_TRY(UpdateRun(c, write.header, write.relist));
   }
   for (const auto& task : write.tasks) HEADWORKS_TRY(WriteTask(c, write.header, task));
   for (const auto& attempt : write.attempts) HEADWORKS_TRY(InsertAttempt(c, write.header, attempt));

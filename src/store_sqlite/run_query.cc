@@ -44,7 +44,7 @@ const char* ListStatement(const store::RunQuery::RunFilter& filter) {
   };
   if (filter.stuck_only) return HEADWORKS_LIST_RUNS("stuck_reason <> ''");
   if (only(model::RunState::kPending, model::RunState::kRunning)) {
-    return HEADWORKS_LIST_RUNS("state IN (1, 2)");
+    return HEADWORKS_LIST_RUNS("finished_at = 0");
   }
   if (only(model::RunState::kFailed, model::RunState::kCancelled)) {
     return HEADWORKS_LIST_RUNS("state IN (4, 5)");

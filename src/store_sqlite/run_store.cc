@@ -12,6 +12,8 @@ namespace {
 
 using store::Guard;
 
+constexpr std::size_t kUsualPage = 1'000;
+
 std::uint64_t MaskOf(std::span<const Shard> shards) {
   std::uint64_t mask = 0;
   for (const Shard shard : shards) mask |= std::uint64_t{1} << static_cast<unsigned>(shard.value);
@@ -143,34 +145,29 @@ Result<store::RunImage> SqliteRunStore::LoadRun(const TenantId& tenant, RunNo ru
   });
 }
 
-Result<std::vector<store::RunStore::DueRun>> SqliteRunStore::ListDue(std::span<const Shard> shards,
-                                                                     Instant until,
-                                                                     std::optional<DueRun> after,
-                                                                     std::size_t limit) {
+Result<std::vector<model::RunHeader>> SqliteRunStore::ListDue(std::span<const Shard> shards,
+                                                              Instant until,
+                                                              std::optional<DueAfter> after,
+                                                              std::size_t limit) {
   HEADWORKS_TRY(store::CheckShards(shards));
   const std::uint64_t mask = MaskOf(shards);
   const std::int64_t priority = after ? after->priority : INT64_MAX;
   const RunNo above = after ? after->run : RunNo();
-  return core_.Read([&](Connection& c) -> Result<std::vector<DueRun>> {
-    std::vector<DueRun> due;
-    const auto read = [&](Row row) -> Status {
-      DueRun& run = due.emplace_back();
-      std::string encoded;
-      row.Read(run.tenant, run.run, run.state, run.priority, run.wake_at, encoded);
-      Counts counts{};
-      if (!DecodeCounts(encoded, counts)) {
-        return Error{Code::kCorrupt, fmt::format("run {}: its counts are damaged", run.run.value)};
-      }
-      for (const std::uint32_t count : counts) run.rows += count;
-      return {};
-    };
-    HEADWORKS_TRY(c.ForEach(kPendingOfPriority, read, priority, above, mask, limit));
+  return core_.Read([&](Connection& c) -> Result<std::vector<model::RunHeader>> {
+    std::vector<model::RunHeader> due;
+    due.reserve(std::min(limit, kUsualPage));
+    const auto read = [&](Row row) { return ReadHeader(row, due.emplace_back()); };
+    HEADWORKS_TRY(c.ForEach(kDueOfPriority, read, priority, above, mask, limit));
     if (due.size() < limit) {
-      HEADWORKS_TRY(c.ForEach(kPendingBelow, read, priority, mask, limit - due.size()));
+      HEADWORKS_TRY(c.ForEach(kDueBelow, read, priority, mask, limit - due.size()));
     }
-    HEADWORKS_TRY(c.ForEach(kRunningDue, read, until, priority, above, mask, limit));
-    std::ranges::sort(due, {}, [](const DueRun& run) { return std::pair(-run.priority, run.run); });
-    if (due.size() > limit) due.resize(limit);
+    const std::size_t ordered = due.size();
+    HEADWORKS_TRY(c.ForEach(kDueByTime, read, until, priority, above, mask, limit));
+    if (due.size() > ordered) {
+      std::ranges::sort(due, {},
+                        [](const auto& run) { return std::pair(-run.priority, run.run_no); });
+      due.resize(std::min(due.size(), limit));
+    }
     return due;
   });
 }

@@ -2,6 +2,7 @@
 
 #include "core.h"
 #include "headworks/store/run_store.h"
+#include "rows.h"
 
 namespace headworks::store_sqlite {
 
@@ -16,8 +17,9 @@ class SqliteRunStore final : public store::RunStore {
   Status Commit(const store::Round& round) override;
   Status Renew(std::span<const store::Guard> guards, Duration ttl) override;
   Result<store::RunImage> LoadRun(const TenantId& tenant, RunNo run) override;
-  Result<std::vector<DueRun>> ListDue(std::span<const Shard> shards, Instant until,
-                                      std::optional<DueRun> after, std::size_t limit) override;
+  Result<std::vector<model::RunHeader>> ListDue(std::span<const Shard> shards, Instant until,
+                                                std::optional<DueAfter> after,
+                                                std::size_t limit) override;
   Result<std::optional<model::RunHeader>> FindStartKey(const TenantId& tenant,
                                                        const model::Namespace& name,
                                                        std::string_view start_key) override;
@@ -33,20 +35,32 @@ class SqliteRunStore final : public store::RunStore {
   Instant next_forgetting_{};  // of old answers; under the writer's mutex
 };
 
-// ListDue.  Pending runs may be millions, so they are read in the order of their index: first what
-// is left of the priority of `after`, then what is below.  Running ones that are due are at most
-// about as many as memory holds: they are sorted.
-#define HEADWORKS_SELECT_DUE \
-  "SELECT tenant_id, run_no, state, priority, wake_at, counts FROM run WHERE stuck_reason = '' "
-inline constexpr const char* kPendingOfPriority = HEADWORKS_SELECT_DUE
-    "AND state = 1 AND priority = ?1 AND run_no > ?2 AND (?3 >> shard) & 1 "
-    "ORDER BY run_no LIMIT ?4";
-inline constexpr const char* kPendingBelow = HEADWORKS_SELECT_DUE
-    "AND state = 1 AND priority < ?1 AND (?2 >> shard) & 1 "
-    "ORDER BY priority DESC, run_no LIMIT ?3";
-inline constexpr const char* kRunningDue = HEADWORKS_SELECT_DUE
-    "AND state = 2 AND wake_at <= ?1 AND (priority < ?2 OR (priority = ?2 AND run_no > ?3)) "
+// ListDue.  Those that wait for nothing may be millions, so they are read in the order of their
+// index: first what is left of the priority of `after`, then what is below.  Those whose time has
+// come are few: they are sorted.
+#define HEADWORKS_SELECT_DUE          \
+  "SELECT " HEADWORKS_RUN_COLUMNS     \
+  " FROM run WHERE stuck_reason = ''" \
+  " AND wake_at < 9223372036854775807 AND "
+inline constexpr const char* kDueOfPriority = HEADWORKS_SELECT_DUE
+    "wake_at = 0 AND priority = ?1 AND run_no > ?2 AND (?3 >> shard) & 1 ORDER BY run_no LIMIT ?4";
+inline constexpr const char* kDueBelow = HEADWORKS_SELECT_DUE
+    "wake_at = 0 AND priority < ?1 AND (?2 >> shard) & 1 ORDER BY priority DESC, run_no LIMIT ?3";
+inline constexpr const char* kDueByTime = HEADWORKS_SELECT_DUE
+    "wake_at > 0 AND wake_at <= ?1 AND (priority < ?2 OR (priority = ?2 AND run_no > ?3)) "
     "AND (?4 >> shard) & 1 ORDER BY priority DESC, run_no LIMIT ?5";
+
+// SQLite writes an index anew for every column of it that a statement names, changed or not: so a
+// run that stays where it is in the lists has a statement that names none of theirs.
+#define HEADWORKS_UPDATE_RUN(more)                                                              \
+  "UPDATE run SET state = ?3, reason = ?4, generation = ?5, next_epoch = ?6, started_at = ?7, " \
+  "paused_at = ?8, cancel_requested_at = ?9, finally_started_at = ?10, finally_stopped = ?11, " \
+  "expires_at = ?12, stuck_since = ?13, reset_kind = ?14, reset_task = ?15, counts = ?16" more  \
+  " WHERE tenant_id = ?1 AND run_no = ?2"
+inline constexpr const char* kUpdateRun = HEADWORKS_UPDATE_RUN("");
+inline constexpr const char* kRelistRun =
+    HEADWORKS_UPDATE_RUN(", priority = ?17, finished_at = ?18, wake_at = ?19, stuck_reason = ?20");
+#undef HEADWORKS_UPDATE_RUN
 
 /// Writes all that `round` changes (round_writer.cc), inside the caller's transaction.
 Status WriteRound(Connection& connection, const store::Round& round, Duration lease_until,

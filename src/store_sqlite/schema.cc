@@ -11,8 +11,8 @@ namespace {
 // together; random keys cost 13 to 20 times as much.  Each column that may be large stands last,
 // so that the ones before it are read without its overflow pages.
 //
-// The indexes for the engine alone (run_pending, run_running) are partial and hold hot runs only;
-// they do not start with the shard, because the one engine of a file owns all of them.
+// The index for the engine alone (run_due) is partial and holds only runs that are to be looked at;
+// it does not start with the shard, because the one engine of a file owns all of them.
 constexpr const char* kLevel1 = R"sql(
 CREATE TABLE store (
   id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -249,9 +249,20 @@ DROP TABLE task;
 ALTER TABLE task_2 RENAME TO task;
 )sql";
 
+// From its start to its end a run stays where it is in these two, so that only its end writes them.
+constexpr const char* kLevel3 = R"sql(
+DROP INDEX run_pending;
+DROP INDEX run_running;
+DROP INDEX run_unfinished;
+CREATE INDEX run_due ON run (wake_at, priority DESC, run_no)
+  WHERE stuck_reason = '' AND wake_at < 9223372036854775807;
+CREATE INDEX run_unfinished ON run (tenant_id, run_no) WHERE finished_at = 0;
+)sql";
+
 constexpr std::array kMigrations{
     Migration{1, 1, "runs, tasks, attempts, inbox, workflows", kLevel1},
     Migration{2, 1, "when and deadline of tasks", kLevel2},
+    Migration{3, 1, "fewer indexes to write for each run", kLevel3},
 };
 
 Result<Levels> ReadLevels(Connection& connection) {

@@ -8,6 +8,10 @@
 namespace headworks::store_sqlite {
 namespace {
 
+/// SQLite counts every allocation under one lock of the process.  It can be told not to only before
+/// its first use; told later, it says no and goes on counting.
+[[maybe_unused]] const int kNotCounting = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+
 std::string Why(int system_errno) {
   return system_errno == 0 ? std::string()
                            : fmt::format(" ({})", std::generic_category().message(system_errno));

@@ -75,6 +75,58 @@ TEST_F(EngineTest, ARunOfOneTaskCostsTwoCommitsThatManyShare) {
   EXPECT_EQ(Rows(store_.sent[1]), 3 * kRuns);  // run, task, attempt
 }
 
+TEST_F(EngineTest, ARunIsListedAnewOnlyWhenItEndsAndItsRowsAreKnown) {
+  const auto workflow = Put(Tasks("w", 1));
+  engine_.StopQueueing();
+  const auto started = Start(*workflow);
+  Tick();
+  ASSERT_TRUE(*started);
+  ASSERT_TRUE(engine_.Close());
+  store_.sent.clear();
+
+  ManualDispatcher dispatcher;
+  Engine next({.owner = "next"}, store_, dispatcher, evaluator_, clock_, random_, logger_, nullptr);
+  ASSERT_TRUE(next.Open());
+  next.Tick();
+  ASSERT_EQ(dispatcher.taken.size(), 1U);
+  next.Ended(dispatcher.taken[0].key, {.verdict = model::Verdict::kSucceeded});
+  next.Tick();
+  EXPECT_EQ(store_.loads, 0) << "a pending run is read with the list";
+  EXPECT_EQ(Stored((*started)->run).state, RunState::kSucceeded);
+  ASSERT_EQ(store_.sent.size(), 2U);
+  const store::RunWrite& queued = store_.sent[0].runs.at(0);
+  const store::RunWrite& ended = store_.sent[1].runs.at(0);
+  EXPECT_FALSE(queued.relist);
+  EXPECT_FALSE(queued.tasks.at(0).known);
+  EXPECT_TRUE(ended.relist);
+  EXPECT_TRUE(ended.tasks.at(0).known);
+}
+
+TEST_F(EngineTest, AZombieOfAnEndedRunIsAskedAboutByTheNextEngine) {
+  auto definition = Tasks("w", 1);
+  definition.tasks[0].timeout = std::chrono::seconds(1);
+  definition.cancel_timeout = std::chrono::seconds(1);
+  const auto started = Start(*Put(std::move(definition)));
+  Tick(2);
+  const auto cancelled = Execute(CommandKind::kCancel, (*started)->run);
+  Tick(2);
+  clock_.Advance(std::chrono::seconds(5));
+  Tick(3);
+  ASSERT_EQ(Stored((*started)->run).state, RunState::kCancelled);
+  ASSERT_EQ(engine_.stats().live_attempts, 1U) << "its attempt is not provably over";
+  ASSERT_TRUE(engine_.Close());
+
+  ManualDispatcher dispatcher;  // knows nothing of it
+  Engine next({.owner = "next"}, store_, dispatcher, evaluator_, clock_, random_, logger_, nullptr);
+  ASSERT_TRUE(next.Open());
+  for (int i = 0; i < 4; ++i) next.Tick();
+  EXPECT_TRUE(dispatcher.taken.empty());
+  EXPECT_EQ(next.stats().live_attempts, 0U);
+  EXPECT_EQ(next.stats().runs_in_memory, 0U);
+  EXPECT_EQ(Stored((*started)->run).state, RunState::kCancelled);
+  EXPECT_EQ(Stored((*started)->run).wake_at, kNever);
+}
+
 TEST_F(EngineTest, AFullDiskIsTriedAgainWithTheSameBytes) {
   const auto workflow = Put(Tasks("w", 3));
   bool full = true;

@@ -77,6 +77,7 @@ class WatchedStore final : public store::Database, private store::RunStore {
   std::function<Status(const store::Round&)> before = [](const auto&) { return Status(); };
   /// Commits, and then says that nobody knows.
   int replies_to_lose = 0;
+  int loads = 0;
   std::vector<store::Round> sent;
 
   store::RunStore& runs() override { return *this; }
@@ -105,11 +106,13 @@ class WatchedStore final : public store::Database, private store::RunStore {
     return inner_->runs().Renew(guards, ttl);
   }
   Result<store::RunImage> LoadRun(const TenantId& tenant, RunNo run) override {
+    ++loads;
     return inner_->runs().LoadRun(tenant, run);
   }
-  Result<std::vector<DueRun>> ListDue(std::span<const Shard> shards, Instant until,
-                                      std::optional<DueRun> after, std::size_t limit) override {
-    return inner_->runs().ListDue(shards, until, std::move(after), limit);
+  Result<std::vector<model::RunHeader>> ListDue(std::span<const Shard> shards, Instant until,
+                                                std::optional<DueAfter> after,
+                                                std::size_t limit) override {
+    return inner_->runs().ListDue(shards, until, after, limit);
   }
   Result<std::optional<model::RunHeader>> FindStartKey(const TenantId& tenant,
                                                        const model::Namespace& name,

@@ -87,7 +87,7 @@ TEST_P(Conformance, RunsAreListedNewestFirstAndFiltered) {
   const auto add = [&](std::int64_t no, RunState state, std::string workflow, bool stuck,
                        const TenantId& tenant) {
     model::RunHeader h = PlainHeader(RunNo(no), tenant);
-    h.state = state;
+    SetState(h, state);
     h.name.workflow = std::move(workflow);
     if (stuck) h.stuck_reason = "poison";
     round.runs.push_back(NewRun(h));

@@ -139,6 +139,39 @@ TEST_P(Conformance, StartKeyFindsItsRunInItsTenantAndWorkflowOnly) {
   EXPECT_CODE(runs().FindStartKey(TenantId(), h.name, "key-1"), Code::kInvalidArgument);
 }
 
+TEST_P(Conformance, RunsWithoutAnEndHaveNotEndedAndPendingOnesHaveNothing) {
+  Own();
+  RunWrite write = NewRun(PlainHeader(RunNo(1)));
+  write.header.state = RunState::kSucceeded;
+  EXPECT_CODE(Commit(write), Code::kInvalidArgument);
+  write.header.finished_at = kT0;
+  write.header.state = RunState::kRunning;
+  EXPECT_CODE(Commit(write), Code::kInvalidArgument);
+  SetState(write.header, RunState::kPending);
+  write.tasks = {TaskAt(0, TaskState::kQueued)};
+  EXPECT_CODE(Commit(write), Code::kInvalidArgument);
+  write.tasks.clear();
+  write.header.wake_at = kT0;
+  EXPECT_CODE(Commit(write), Code::kInvalidArgument);
+  write.header.wake_at = Instant{};
+  EXPECT_OK(Commit(write));
+}
+
+TEST_P(Conformance, AKnownTaskRowMustBeThere) {
+  Own();
+  RunWrite write = NewRun(PlainHeader(RunNo(1)));
+  write.tasks = {TaskAt(0, TaskState::kQueued)};
+  EXPECT_OK(Commit(write));
+  write.insert_input.reset();
+  write.tasks = {TaskAt(0, TaskState::kSucceeded, "{}"), TaskAt(1, TaskState::kQueued)};
+  write.tasks[0].known = write.tasks[1].known = true;
+  EXPECT_CODE(Commit(write), Code::kNotFound);
+  write.tasks[1].known = false;
+  EXPECT_OK(Commit(write));
+  EXPECT_EQ(Text(query().ReadEnds(kTenant, RunNo(1), std::array{TaskNo(0), TaskNo(1)})),
+            "[succeeded '{}'\n queued ''\n ]");
+}
+
 TEST_P(Conformance, OutputIsKeptClearedOrReplacedAsTold) {
   Own();
   RunWrite write = NewRun(PlainHeader(RunNo(1)));
@@ -196,7 +229,7 @@ TEST_P(Conformance, AttemptEndsOnce) {
 TEST_P(Conformance, DeletedRunLeavesNothing) {
   Own();
   RunWrite write = NewRun(FullHeader(RunNo(1)));
-  write.header.state = RunState::kSucceeded;
+  SetState(write.header, RunState::kSucceeded);
   write.tasks = {TaskAt(0, TaskState::kSucceeded, "{}")};
   write.attempts = {AttemptAt(0, 1)};
   write.events = {{kT0, "finished", "", ""}};
@@ -223,7 +256,7 @@ TEST_P(Conformance, LargeRunIsDeletedForGoodWhateverComesAfter) {
   constexpr std::uint32_t kTasks = 5'000;
   Own();
   RunWrite write = NewRun(PlainHeader(RunNo(1)));
-  write.header.state = RunState::kFailed;
+  SetState(write.header, RunState::kFailed);
   for (std::uint32_t i = 0; i < kTasks; ++i) {
     write.tasks.push_back(TaskAt(i, TaskState::kFailed, "{}"));
     write.attempts.push_back(AttemptAt(i, i + 1));
@@ -302,9 +335,9 @@ TEST_P(Conformance, LoadNeedsTheRightTenant) {
 class DueRow {
  public:
   DueRow(std::int64_t run, RunState state, int priority) : h_(PlainHeader(RunNo(run))) {
-    h_.state = state;
     h_.priority = priority;
-    h_.wake_at = kT0;
+    h_.wake_at = model::IsTerminal(state) ? kNever : kT0;
+    SetState(h_, state);
   }
   DueRow& WakeAt(Instant at) { return h_.wake_at = at, *this; }
   DueRow& Stuck() { return h_.stuck_reason = "poison", *this; }
@@ -320,9 +353,9 @@ class DueRow {
   model::RunHeader h_;
 };
 
-std::vector<std::int64_t> Numbers(const Result<std::vector<RunStore::DueRun>>& due) {
+std::vector<std::int64_t> Numbers(const Result<std::vector<model::RunHeader>>& due) {
   std::vector<std::int64_t> numbers;
-  for (const auto& run : due.value()) numbers.push_back(run.run.value);
+  for (const auto& run : due.value()) numbers.push_back(run.run_no.value);
   return numbers;
 }
 
@@ -336,31 +369,31 @@ TEST_P(Conformance, DueRunsComeByPriorityThenNumber) {
                 *DueRow(3, RunState::kRunning, 0).WakeAt(kT0 + Duration(1)),
                 *DueRow(4, RunState::kRunning, 9).Stuck(),
                 *DueRow(5, RunState::kSucceeded, 9),
-                *DueRow(6, RunState::kPending, 5).WakeAt(kNever).Of(kOtherTenant),
+                *DueRow(6, RunState::kPending, 5).Of(kOtherTenant),
                 *DueRow(7, RunState::kRunning, 0).WakeAt(kNever),
                 *DueRow(8, RunState::kPending, -7),
                 *DueRow(9, RunState::kPending, 9).Stuck(),
-                *DueRow(10, RunState::kRunning, 0)};
+                *DueRow(10, RunState::kRunning, 0),
+                *DueRow(11, RunState::kFailed, 1).WakeAt(kT0)};  // has a zombie
   EXPECT_OK(Commit(round));
   const std::array shards{kShard};
-  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 100)), (Numbered{2, 6, 1, 10, 8}));
+  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 100)), (Numbered{2, 6, 11, 1, 10, 8}));
   EXPECT_EQ(Numbers(runs().ListDue(shards, kT0 + Duration(1), {}, 100)),
-            (Numbered{2, 6, 1, 3, 10, 8}));
+            (Numbered{2, 6, 11, 1, 3, 10, 8}));
   EXPECT_EQ(Numbers(runs().ListDue(shards, kT0 - Duration(1), {}, 100)), (Numbered{6, 1, 8}));
-  EXPECT_EQ(Text(runs().ListDue(shards, kT0, {}, 1)),
-            "[acme/2 state 2 priority 5 wake 1700000000000000 rows 3\n ]");
+  EXPECT_EQ(Text(runs().ListDue(shards, kT0, {}, 1)), Text(std::vector{round.runs[1].header}));
   EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 0)), Numbered{});
 
   Numbered paged;
-  std::optional<RunStore::DueRun> after;
+  std::optional<RunStore::DueAfter> after;
   for (;;) {
     const auto page = runs().ListDue(shards, kT0, after, 2);
     ASSERT_TRUE(page);
     if (page->empty()) break;
-    for (const auto& due : *page) paged.push_back(due.run.value);
-    after = page->back();
+    for (const auto& due : *page) paged.push_back(due.run_no.value);
+    after = {page->back().priority, page->back().run_no};
   }
-  EXPECT_EQ(paged, (Numbered{2, 6, 1, 10, 8}));
+  EXPECT_EQ(paged, (Numbered{2, 6, 11, 1, 10, 8}));
 }
 
 TEST_P(Conformance, DueRunsAreOfTheShardsAsked) {
@@ -385,8 +418,13 @@ TEST_P(Conformance, RunLeavesAndEntersTheDueListAsItChanges) {
   Own();
   const std::array shards{kShard};
   model::RunHeader h = PlainHeader(RunNo(1));
+  SetState(h, RunState::kPending);
   EXPECT_OK(Commit(NewRun(h)));
   h.state = RunState::kRunning;
+  RunWrite started = UpdateRun(h);
+  started.relist = false;
+  EXPECT_OK(Commit(started));
+  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 9)), (Numbered{1}));
   h.wake_at = kNever;
   EXPECT_OK(Commit(UpdateRun(h)));
   EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 9)), Numbered{});
@@ -400,7 +438,8 @@ TEST_P(Conformance, RunLeavesAndEntersTheDueListAsItChanges) {
   h.stuck_reason.clear();
   EXPECT_OK(Commit(UpdateRun(h)));
   EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 9)), (Numbered{1}));
-  h.state = RunState::kSucceeded;
+  SetState(h, RunState::kSucceeded);
+  h.wake_at = kNever;
   EXPECT_OK(Commit(UpdateRun(h)));
   EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 9)), Numbered{});
 }

@@ -22,6 +22,8 @@ model::RunHeader PlainHeader(RunNo run, const TenantId& tenant) {
   h.version = std::string(64, 'a');
   h.shard = kShard;
   h.created_at = At(run.value);
+  h.state = model::RunState::kRunning;
+  h.wake_at = Instant{};
   h.root_run = run;
   h.counts[0] = 3;
   return h;
@@ -32,13 +34,12 @@ model::RunHeader FullHeader(RunNo run, const TenantId& tenant) {
   const auto n = run.value;
   h.name = {tenant.value, "data", "etl"};
   h.version = std::string(64, 'b');
-  h.state = model::RunState::kRunning;
+  SetState(h, model::RunState::kFailed);
   h.reason = model::Reason::kCancelRest;
   h.priority = -5;
   h.generation = 3;
   h.next_epoch = Epoch(n + 11);
   h.started_at = At(n + 1);
-  h.finished_at = At(n + 2);
   h.paused_at = At(n + 3);
   h.cancel_requested_at = At(n + 4);
   h.finally_started_at = At(n + 5);
@@ -53,6 +54,12 @@ model::RunHeader FullHeader(RunNo run, const TenantId& tenant) {
   for (std::size_t i = 0; i < h.counts.size(); ++i) h.counts[i] = static_cast<std::uint32_t>(i * i);
   h.counts[3] = 4'000'000'000U;
   return h;
+}
+
+void SetState(model::RunHeader& h, model::RunState state) {
+  h.state = state;
+  h.finished_at = model::IsTerminal(state) ? At(h.run_no.value + 2) : Instant{};
+  if (state == model::RunState::kPending) h.wake_at = Instant{};
 }
 
 RunWrite NewRun(model::RunHeader header, std::string input) {
@@ -181,11 +188,6 @@ std::string Text(const RunRecord& run) { return Text(run.header); }
 std::string Text(const TaskRecord& t) {
   return fmt::format("{} executor '{}' holder '{}' has_output {}", Text(t.row), t.executor,
                      t.holder, t.has_output);
-}
-
-std::string Text(const RunStore::DueRun& d) {
-  return fmt::format("{}/{} state {} priority {} wake {} rows {}", d.tenant.value, d.run.value,
-                     std::to_underlying(d.state), d.priority, Micros(d.wake_at), d.rows);
 }
 
 std::string Text(const InboxRow& r) {

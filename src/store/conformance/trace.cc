@@ -151,9 +151,9 @@ class Trace {
     const TenantId tenant = run.value % 3 == 0 ? kOtherTenant : kTenant;
     model::RunHeader h = Chance(50) ? FullHeader(run, tenant) : PlainHeader(run, tenant);
     h.shard = kShards[static_cast<std::size_t>(run.value) % kShards.size()];
-    h.state = static_cast<model::RunState>(1 + Below(5));
     h.priority = static_cast<int>(Below(3));
-    h.wake_at = Chance(30) ? kNever : AnyTime();
+    h.wake_at = Chance(30) ? kNever : Chance(30) ? Instant{} : AnyTime();
+    SetState(h, static_cast<model::RunState>(1 + Below(5)));
     if (Chance(10)) h.stuck_reason = "poison";
     if (Chance(30)) h.start_key = AnyKey();
     h.counts[2] = static_cast<std::uint32_t>(Below(9));
@@ -162,17 +162,32 @@ class Trace {
 
   RunWrite AnyWrite(RunNo run) {
     const model::RunHeader header = AnyHeader(run);
-    const bool known = reference_.db().runs().LoadRun(header.tenant, run).has_value();
-    RunWrite write =
-        known != Chance(3) ? UpdateRun(header) : NewRun(header, fmt::format("in{}", Below(9)));
+    const auto stored = reference_.db().runs().LoadRun(header.tenant, run);
+    RunWrite write = stored.has_value() != Chance(3)
+                         ? UpdateRun(header)
+                         : NewRun(header, fmt::format("in{}", Below(9)));
+    if (stored && Chance(40)) {
+      const model::RunHeader& as = stored->header;
+      if (model::IsTerminal(as.state) == model::IsTerminal(header.state) &&
+          (header.state != model::RunState::kPending || as.wake_at == Instant{})) {
+        write.header.priority = as.priority;
+        write.header.wake_at = as.wake_at;
+        write.header.finished_at = as.finished_at;
+        write.header.stuck_reason = as.stuck_reason;
+        write.relist = false;
+      }
+    }
     for (std::int64_t task = 0; task < kTasks; ++task) {
-      if (!Chance(40)) continue;
+      if (!Chance(40) || header.state == model::RunState::kPending) continue;
       std::optional<std::string> output;
       if (Chance(50))
         output = Chance(30) ? "" : std::string(static_cast<std::size_t>(Below(9000)), 'o');
       write.tasks.push_back(TaskAt(static_cast<std::uint32_t>(task),
                                    static_cast<model::TaskState>(Below(model::kTaskStateCount)),
                                    output));
+      const auto has = [&](const model::StoredTask& row) { return row.task.value == task; };
+      write.tasks.back().known =
+          (stored && std::ranges::any_of(stored->tasks, has) && Chance(60)) || Chance(1);
     }
     if (Chance(40)) {
       write.attempts.push_back(AttemptAt(static_cast<std::uint32_t>(Below(kTasks)),
@@ -243,7 +258,7 @@ class Trace {
     const std::array one{AnyShard()};
     const auto shards = Chance(50) ? std::span<const Shard>(one) : std::span<const Shard>(kShards);
     const Instant until = AnyTime();
-    std::optional<RunStore::DueRun> after;
+    std::optional<RunStore::DueAfter> after;
     if (Chance(50)) {
       after.emplace();
       after->priority = static_cast<int>(Below(3));

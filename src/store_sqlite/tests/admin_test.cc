@@ -25,12 +25,13 @@ using store::conformance::kTenant;
 using store::conformance::Message;
 using store::conformance::NewRun;
 using store::conformance::PlainHeader;
+using store::conformance::SetState;
 using store::conformance::TaskAt;
 
 /// A run whose counts and tasks agree, as the engine writes it.
 store::RunWrite FinishedRun(RunNo run, std::size_t output_bytes) {
   store::RunWrite write = NewRun(PlainHeader(run));
-  write.header.state = model::RunState::kSucceeded;
+  SetState(write.header, model::RunState::kSucceeded);
   write.header.counts = {};
   write.header.counts[static_cast<std::size_t>(TaskState::kSucceeded)] = 2;
   write.tasks = {TaskAt(0, TaskState::kSucceeded, std::string(output_bytes, 'o')),

@@ -17,6 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using store::conformance::kShard;
+using store::conformance::kT0;
 using store::conformance::kTenant;
 using store::conformance::NewRun;
 using store::conformance::PlainHeader;
@@ -170,6 +172,32 @@ TEST(SqliteLevels, TasksOfLevelOneAreKept) {
   EXPECT_OK(MustOpen(folder.File("db"))->runs().ReserveRunNos(1));
 }
 
+TEST(SqliteLevels, RunsOfTheFirstLevelAreFoundAfterwards) {
+  const ScratchFolder folder;
+  {
+    auto first = Connection::Open(folder.File("db"),
+                                  {.flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, .vfs = {}});
+    ASSERT_TRUE(ApplyMigrations(**first, Migrations().first(1)));
+    // As that program wrote them: pending, parked until a time, ended.
+    ASSERT_TRUE((*first)->Script(
+        "WITH old (run_no, state, wake_at, finished_at) AS "
+        "(VALUES (1, 1, 0, 0), (2, 2, 5, 0), (3, 3, 9223372036854775807, 7)) "
+        "INSERT INTO run SELECT 'acme', run_no, 'id' || run_no, 'p', 'w', 'v', 7, 0, '', '', 0, 0, "
+        "NULL, NULL, NULL, NULL, state, 0, 0, 0, 1, 0, finished_at, 0, 0, 0, 0, 0, wake_at, 0, 0, "
+        "0, x'0103000000000000000000', '' FROM old"));
+  }
+  const auto db = MustOpen(folder.File("db"));
+  const auto due = db->runs().ListDue(std::array{kShard}, kT0, {}, 10);
+  ASSERT_TRUE(due) << due.error().message;
+  ASSERT_EQ(due->size(), 2U);
+  EXPECT_EQ((*due)[0].run_no, RunNo(1));
+  EXPECT_EQ((*due)[1].run_no, RunNo(2));
+  const auto unfinished = db->query().ListRuns(
+      kTenant, {.states = {model::RunState::kPending, model::RunState::kRunning}});
+  ASSERT_TRUE(unfinished);
+  EXPECT_EQ(unfinished->size(), 2U);
+}
+
 TEST(SqliteLevels, FileThatNeedsANewerProgramIsRefused) {
   const ScratchFolder folder;
   MustOpen(folder.File("db"));
@@ -225,6 +253,26 @@ std::string PlanOf(Connection& connection, const char* sql) {
   return plan;
 }
 
+/// Trees (the table, its indexes) that a statement may write.
+std::int64_t TreesWritten(Connection& connection, const char* sql) {
+  std::int64_t trees = 0;
+  const std::string explain = std::string("EXPLAIN ") + sql;
+  EXPECT_OK(connection.ForEach(explain.c_str(), [&](Row row) {
+    if (row.Get<std::string>(1) == "OpenWrite") ++trees;
+  }));
+  return trees;
+}
+
+TEST(SqliteFile, ARunMovesInNoIndexUntilItEnds) {
+  const ScratchFolder folder;
+  MustOpen(folder.File("db"));
+  auto connection = Connection::Open(folder.File("db"), {});
+  // The table, and run_unsuccessful, whose condition is the state.
+  EXPECT_EQ(TreesWritten(**connection, kUpdateRun), 2);
+  // And run_due, run_unfinished, run_stuck.
+  EXPECT_EQ(TreesWritten(**connection, kRelistRun), 5);
+}
+
 TEST(SqliteFile, ListsReadNoMoreThanTheyAnswer) {
   using model::RunState;
   const ScratchFolder folder;
@@ -236,9 +284,9 @@ TEST(SqliteFile, ListsReadNoMoreThanTheyAnswer) {
     EXPECT_EQ(plan.find("SCAN"), std::string::npos) << plan;
     EXPECT_EQ(plan.find("TEMP B-TREE") != std::string::npos, sorts) << plan;
   };
-  uses(kPendingOfPriority, "run_pending (priority=? AND run_no>?)");
-  uses(kPendingBelow, "run_pending (priority<?)");
-  uses(kRunningDue, "run_running (wake_at<?)", true);
+  uses(kDueOfPriority, "run_due (wake_at=? AND priority=? AND run_no>?)");
+  uses(kDueBelow, "run_due (wake_at=? AND priority<?)");
+  uses(kDueByTime, "run_due (wake_at>? AND wake_at<?)", true);
   uses(ListStatement({}), "PRIMARY KEY (tenant_id=? AND run_no<?)");
   uses(ListStatement({.workflow = "a"}), "run_workflow (tenant_id=? AND workflow=? AND run_no<?)");
   uses(ListStatement({.states = {RunState::kRunning}}), "run_unfinished");

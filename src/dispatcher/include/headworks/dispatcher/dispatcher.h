@@ -32,6 +32,7 @@ class Dispatcher {
   virtual void Cancel(const executor::Attempt& attempt) = 0;
   virtual Result<std::vector<executor::Inspection>> Inspect(
       std::span<const executor::Attempt> attempts) = 0;
+  /// Keys and workflows are set, nothing else.
   virtual void Settled(std::span<const executor::Attempt> attempts) = 0;
   /// Drains each executor (Executor::Drain); idempotent.
   virtual Status Close(Duration timeout) = 0;

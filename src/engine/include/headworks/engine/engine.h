@@ -53,12 +53,12 @@ struct EngineOptions {
   std::size_t max_waiting_starts = 100'000;
 };
 
-/// One committed change, for whoever watches.
+/// One committed change, for whoever watches.  What it refers to lives until the call returns.
 struct Change {
   RunNo run;
-  RunId run_id;
+  const RunId& run_id;
   std::optional<TaskNo> task;  // none = the run itself
-  std::string task_id;
+  std::string_view task_id;
   model::RunState run_state = model::RunState::kRunning;
   model::TaskState task_state = model::TaskState::kWaiting;
   model::Reason reason = model::Reason::kNone;
@@ -161,10 +161,24 @@ class Engine final : public executor::AttemptSink {
       return priority != other.priority ? priority < other.priority : order > other.order;
     }
   };
+  /// By what the lists of a store find a run.
+  struct Listing {
+    int priority;
+    Instant wake_at;
+    Instant finished_at;
+    bool stuck;
+    explicit Listing(const model::RunHeader& header)
+        : priority(header.priority),
+          wake_at(header.wake_at),
+          finished_at(header.finished_at),
+          stuck(!header.stuck_reason.empty()) {}
+    bool operator==(const Listing&) const = default;
+  };
   /// A run in memory.
   struct Slot {
     model::Run run;
-    model::Changes changes;  // of the round under way
+    std::optional<Listing> listed;  // as the store has it
+    model::Changes changes;         // of the round under way
     std::optional<std::string> insert_input;
     std::vector<model::Changes::Offer> superseded;  // verdicts that came too late
     std::priority_queue<ReadyTask> held;            // ready, but `max_parallel` attempts are live
@@ -235,6 +249,8 @@ class Engine final : public executor::AttemptSink {
   /// An event of a run in memory.
   Work EventOf(const Slot& slot, model::Event event) const;
   void Admit();
+  /// False: the store did not answer, so it is to be done later.
+  bool AdmitRun(model::RunHeader run, Instant now);
   bool HasRoom(std::uint32_t tasks) const;
   Duration NextDue() const;
   void Enqueue(Work work);
@@ -270,8 +286,13 @@ class Engine final : public executor::AttemptSink {
   // perform.cc
   void Perform(const store::Round& round, std::vector<Work>& works);
   void PerformEffects(std::vector<Work>& works);
-  void PerformSlot(Slot& slot, std::vector<executor::Attempt>& settled,
-                   std::vector<executor::Attempt>& offers);
+  /// What a round brings about outside of its runs.
+  struct Effects {
+    std::vector<executor::Attempt> settled;
+    std::vector<executor::Attempt> offers;
+    std::vector<Change> told;
+  };
+  void PerformSlot(Slot& slot, Effects& effects);
   void Offer(const executor::Attempt& attempt);
   void OfferAgain(std::size_t lane);
   /// No executor takes more: what none has is ended by the owner, once that is certain.
@@ -285,13 +306,16 @@ class Engine final : public executor::AttemptSink {
   void Ask(const Slot& slot, const model::Changes::Evaluation& asked);
   void AskLater(const Unanswered& unanswered);
   executor::Attempt MakeAttempt(const Slot& slot, TaskNo task, Epoch epoch) const;
-  void Notify(const Slot& slot);
+  /// What Settled needs of one: its key and its workflow.
+  static executor::Attempt OverAttempt(const Slot& slot, TaskNo task, Epoch epoch);
+  static void Tell(const Slot& slot, std::vector<Change>& told);
   void EvictVisited();
   void Evict(RunNo run);
 
   // slots.cc
   /// The run in memory, loaded if need be; kConflict if it is parked as stuck.
   Result<Slot*> Load(const TenantId& tenant, RunNo run, Instant now);
+  Status CheckLoadable(RunNo run) const;
   Result<Slot*> Build(store::RunImage image, Instant now);
   void Continue(Slot& slot, model::Event event);
   Slot& Insert(model::Run run);
@@ -330,7 +354,8 @@ class Engine final : public executor::AttemptSink {
   std::vector<Shard> shards_;
   std::unordered_map<RunNo, std::unique_ptr<Slot>> slots_;
   std::unordered_map<std::string, std::shared_ptr<const model::Workflow>> workflows_;
-  std::deque<Work> cancels_;  // applied before the backlog
+  std::vector<Mail> taken_mail_;  // changes places with the mailbox, so that its memory is kept
+  std::deque<Work> cancels_;      // applied before the backlog
   std::deque<Work> backlog_;
   std::vector<Work> later_;  // the store did not answer
   Duration later_at_{0};
@@ -354,7 +379,7 @@ class Engine final : public executor::AttemptSink {
   std::uint64_t ready_order_ = 0;
   std::uint32_t task_states_ = 0;
   RunNo next_run_no_{0}, run_no_end_{0};
-  std::int64_t run_no_block_ = 1;  // doubles, so that a short-lived engine skips few
+  std::int64_t run_no_block_ = 1;               // doubles, so that a short-lived engine skips few
   Duration next_inbox_{0};
   std::unordered_set<std::int64_t> inbox_held_;  // rows that are in memory, not yet consumed
   std::int64_t data_version_ = -1;
@@ -365,7 +390,7 @@ class Engine final : public executor::AttemptSink {
   bool memory_full_ = false;
   Duration admit_at_{0};
   Duration next_scan_{0};
-  std::optional<store::RunStore::DueRun> due_after_;
+  std::optional<store::RunStore::DueAfter> due_after_;
   EngineStats stats_;
 };
 

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -85,6 +86,7 @@ struct TaskRun {
   TaskState state = TaskState::kWaiting;
   Reason reason = Reason::kNone;
   bool has_row : 1 = false;
+  bool stored : 1 = false;       // the row was there before the round under way
   bool dirty : 1 = false;        // in Changes of the round under way
   bool cancel_sent : 1 = false;  // the live attempt was told
   bool zombie : 1 = false;       // shown settled, attempt not provably over
@@ -134,7 +136,8 @@ struct RunHeader {
   Instant finally_started_at{};
   bool finally_stopped = false;  // second cancel, or finally_timeout
   Instant expires_at{};
-  /// When an evicted run must be looked at again (backoff, timeouts); kNever = only by events.
+  /// When a run that is not in memory must be looked at (backoff, timeouts); kNever = only by
+  /// events.  Unset, so the past: pending, or it needs memory (live attempts, ready tasks).
   Instant wake_at = kNever;
   std::string start_key;      // empty = none
   std::string trace_context;  // W3C traceparent, empty = none
@@ -146,6 +149,31 @@ struct RunHeader {
   ResetCursor reset;
   /// Task runs per TaskState; kWaiting holds the rest.
   std::array<std::uint32_t, kTaskStateCount> counts{};
+};
+
+/// Tasks that wait for their turn.  No std::deque, because most runs never have any, and that one
+/// allocates while it is empty.
+class TaskQueue {
+ public:
+  bool empty() const { return next_ == tasks_.size(); }
+  TaskNo front() const { return tasks_[next_]; }
+  void push_back(TaskNo task) { tasks_.push_back(task); }
+  void pop_front() {
+    if (++next_ == tasks_.size()) clear();
+  }
+  void clear() {
+    tasks_.clear();
+    next_ = 0;
+  }
+  auto begin() const { return tasks_.begin() + static_cast<std::ptrdiff_t>(next_); }
+  auto end() const { return tasks_.end(); }
+  bool operator==(const TaskQueue& other) const {
+    return std::equal(begin(), end(), other.begin(), other.end());
+  }
+
+ private:
+  std::vector<TaskNo> tasks_;  // those before `next_` had their turn
+  std::size_t next_ = 0;
 };
 
 /// A run that the engine holds in memory: header, tasks, and what follows from them.
@@ -160,9 +188,9 @@ struct Run {
   std::array<std::uint32_t, 3> unsettled{};  // per TaskRole
   /// Unstarted tasks that a trigger rule or a cancel settles next.  Their successors learn of it
   /// only then: this is all that a large cascade leaves to later rounds.
-  std::deque<TaskNo> to_settle;
+  TaskQueue to_settle;
   /// What `header.reset` has left to do.
-  std::deque<TaskNo> to_reset;
+  TaskQueue to_reset;
   /// Min-heap over `not_before` and `deadline` of parked tasks; entries that no longer hold are
   /// dropped late.
   std::vector<std::pair<Instant, TaskNo>> wakes;

@@ -14,7 +14,8 @@ Status CheckTenant(const TenantId& tenant);
 Status CheckShards(std::span<const Shard> shards);
 Status CheckGuards(std::span<const Guard> guards);
 Status CheckTtl(Duration ttl);
-/// Guards, lease, tenants; runs that rise and stand on a guarded shard; no run both written and
+/// Guards, lease, tenants; runs that rise and stand on a guarded shard, with an end if and only if
+/// they ended, and without tasks or wake-up while they are pending; no run both written and
 /// deleted.
 Status CheckRound(const Round& round);
 Status CheckInboxRows(std::span<const InboxRow> rows);

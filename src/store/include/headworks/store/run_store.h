@@ -62,8 +62,13 @@ struct RunWrite {
   model::RunHeader header;
   /// Set on the row's first write only; the run's input as JSON text.
   std::optional<std::string> insert_input;
+  /// False only if `priority`, `wake_at`, `finished_at` and `stuck_reason`, by which runs are
+  /// found, are as stored: they are not written then, which spares their indexes.
+  bool relist = true;
   struct TaskWrite {
     model::StoredTask row;
+    /// True only if the task has a row already, which then is not looked for twice.
+    bool known = false;
     /// Who holds the live attempt; empty when there is none.
     std::string executor;
     std::string holder;
@@ -134,26 +139,26 @@ class RunStore {
   /// kLeaseLost: a term or round is not current (also after Release, and when the very same round
   ///   is already committed), or the shard was never acquired.
   /// kConflict: a new run's number, id or start key exists; an attempt's epoch exists; a deleted
-  ///   run is not terminal; a consumed row is not there.  kNotFound: a run to update is not there.
+  ///   run is not terminal; a consumed row is not there.  kNotFound: a run to update, or a known
+  ///   task row, is not there.
   virtual Status Commit(const Round& round) = 0;
   /// Extends the leases by `ttl` without a round; kLeaseLost if one is not held.
   virtual Status Renew(std::span<const Guard> guards, Duration ttl) = 0;
 
   /// Tasks in order of number.  kNotFound if there is none.
   virtual Result<RunImage> LoadRun(const TenantId& tenant, RunNo run) = 0;
-  /// Unfinished, not stuck runs of `shards` to look at: pending, or running with `wake_at` at or
-  /// before `until`, or with live attempts or ready tasks (`wake_at` is then the past).  Ordered
-  /// by priority (high first), then run number; after `after` in that order, at most `limit`.
-  struct DueRun {
-    TenantId tenant;
+  /// Runs of `shards` to look at: not stuck, with `wake_at` at or before `until`.  It is unset, so
+  /// the past, in pending ones and in those with live attempts or ready tasks, ended ones too.
+  /// Ordered by priority (high first), then run number; after `after` in that order, at most
+  /// `limit`.
+  struct DueAfter {
+    int priority = 0;
     RunNo run;
-    model::RunState state;
-    int priority;
-    Instant wake_at;
-    std::uint32_t rows;  // task states it will need in memory: size of its workflow
   };
-  virtual Result<std::vector<DueRun>> ListDue(std::span<const Shard> shards, Instant until,
-                                              std::optional<DueRun> after, std::size_t limit) = 0;
+  virtual Result<std::vector<model::RunHeader>> ListDue(std::span<const Shard> shards,
+                                                        Instant until,
+                                                        std::optional<DueAfter> after,
+                                                        std::size_t limit) = 0;
   /// The run that was started under this key, if any.
   virtual Result<std::optional<model::RunHeader>> FindStartKey(const TenantId& tenant,
                                                                const model::Namespace& name,

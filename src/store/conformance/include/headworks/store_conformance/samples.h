@@ -18,8 +18,10 @@ inline constexpr Instant kT0{Duration(1'700'000'000'000'000)};
 
 /// A header in which every field differs from its default and depends on `run`.
 model::RunHeader FullHeader(RunNo run, const TenantId& tenant = kTenant);
-/// A pending run without anything special.
+/// A running one without anything special.
 model::RunHeader PlainHeader(RunNo run, const TenantId& tenant = kTenant);
+/// With an end if it is one, and nothing to wait for if it is pending.
+void SetState(model::RunHeader& header, model::RunState state);
 RunWrite NewRun(model::RunHeader header, std::string input = R"({"n":1})");
 RunWrite UpdateRun(model::RunHeader header);
 RunWrite::TaskWrite TaskAt(std::uint32_t task, model::TaskState state,
@@ -38,7 +40,6 @@ std::string Text(const RunImage& image);
 std::string Text(const TaskEnd& end);
 std::string Text(const RunRecord& run);
 std::string Text(const TaskRecord& task);
-std::string Text(const RunStore::DueRun& due);
 std::string Text(const InboxRow& row);
 std::string Text(const Answer& answer);
 std::string Text(const WorkflowRecord& record);
