@@ -155,6 +155,7 @@ void Engine::Publish() {
   stats_.live_attempts = 0;
   for (const Lane& lane : lanes_) stats_.live_attempts += lane.live;
   stats_.runs_stuck = stuck_works_.size() + unloadable_.size();
+  stats_.timers = timers_.size();
   stats_.lost = lost_;
   if (!pending_ && !lost_) stats_.trouble.clear();
   const std::scoped_lock lock(mutex_);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "headworks/engine/engine.h"
 
@@ -107,9 +108,10 @@ Engine::Work Engine::EventOf(const Slot& slot, model::Event event) const {
 
 void Engine::GatherTimers() {
   const Duration mono = clock_.Monotonic();
-  while (!timers_.empty() && timers_.top().due <= mono) {
-    const Timer timer = timers_.top();
-    timers_.pop();
+  while (!timers_.empty() && timers_.front().due <= mono) {
+    std::ranges::pop_heap(timers_, std::greater<>{});
+    const Timer timer = std::move(timers_.back());
+    timers_.pop_back();
     const LiveRef& ref = timer.ref;
     const auto slot = slots_.find(ref.run);
     switch (timer.kind) {
@@ -140,6 +142,40 @@ void Engine::GatherTimers() {
   }
 }
 
+void Engine::AddTimer(Timer timer) {
+  timers_.push_back(std::move(timer));
+  std::ranges::push_heap(timers_, std::greater<>{});
+  if (timers_.size() < tidy_timers_at_) return;
+  std::erase_if(timers_, [this](const Timer& old) { return !IsWanted(old); });
+  // A run that comes and goes arms the same ones again.
+  const auto what = [](const Timer& t) { return std::tuple(t.ref, t.kind, t.when); };
+  std::ranges::sort(timers_, [&](const Timer& a, const Timer& b) {
+    return std::tuple(what(a), a.due) < std::tuple(what(b), b.due);
+  });
+  const auto repeated = std::ranges::unique(timers_, {}, what);
+  timers_.erase(repeated.begin(), repeated.end());
+  std::ranges::make_heap(timers_, std::greater<>{});
+  tidy_timers_at_ = std::max(kFewTimers, 2 * timers_.size());
+}
+
+bool Engine::IsWanted(const Timer& timer) const {
+  const auto slot = slots_.find(timer.ref.run);
+  switch (timer.kind) {
+    case Timer::Kind::kRun:
+    case Timer::Kind::kAsk:
+      return slot != slots_.end();
+    case Timer::Kind::kTask:
+      return slot != slots_.end() &&
+             !model::IsTerminal(slot->second->run.tasks[timer.ref.task.value].state);
+    case Timer::Kind::kWake:
+      return slot == slots_.end();
+    case Timer::Kind::kReoffer:
+    case Timer::Kind::kInspect:
+      return soft_failures_.contains(timer.ref);
+  }
+  return true;
+}
+
 void Engine::WakeRun(const Timer& timer) {
   if (slots_.contains(timer.ref.run)) return;
   if (!HasRoom(1)) {  // the scan finds it when there is
@@ -156,7 +192,7 @@ void Engine::WakeRun(const Timer& timer) {
   if (loaded.error().code != Code::kUnavailable) return;
   Timer again = timer;
   again.due = clock_.Monotonic() + kScanAgain;
-  timers_.push(std::move(again));
+  AddTimer(std::move(again));
 }
 
 void Engine::GatherStarted() {
@@ -219,11 +255,11 @@ void Engine::Admit() {
 bool Engine::AdmitRun(model::RunHeader run, Instant now) {
   if (slots_.contains(run.run_no)) return true;
   if (run.wake_at > now) {
-    timers_.push(Timer{.due = clock_.Monotonic() + (run.wake_at - now),
-                       .kind = Timer::Kind::kWake,
-                       .when = run.wake_at,
-                       .tenant = run.tenant,
-                       .ref = {run.run_no, TaskNo(0), Epoch(0)}});
+    AddTimer(Timer{.due = clock_.Monotonic() + (run.wake_at - now),
+                   .kind = Timer::Kind::kWake,
+                   .when = run.wake_at,
+                   .tenant = run.tenant,
+                   .ref = {run.run_no, TaskNo(0), Epoch(0)}});
     return true;
   }
   const bool pending = run.state == model::RunState::kPending;
@@ -252,7 +288,7 @@ Duration Engine::NextDue() const {
   if (due_in_store_ && !memory_full_) next = std::min(next, admit_at_);
   if (!later_.empty()) next = std::min(next, later_at_);
   if (!to_mark_.empty()) next = std::min(next, mark_at_);
-  if (!timers_.empty()) next = std::min(next, timers_.top().due);
+  if (!timers_.empty()) next = std::min(next, timers_.front().due);
   if (!started_.empty()) next = std::min(next, started_.front().at + options_.started_delay);
   return next;
 }

@@ -148,10 +148,10 @@ void Engine::Offer(const executor::Attempt& attempt) {
                               1'000) /
           1'000;
       const auto delay = std::chrono::duration_cast<Duration>(base * (0.75 + share / 2));
-      timers_.push(Timer{.due = clock_.Monotonic() + delay,
-                         .kind = Timer::Kind::kReoffer,
-                         .when = clock_.Now() + delay,
-                         .ref = ref});
+      AddTimer(Timer{.due = clock_.Monotonic() + delay,
+                     .kind = Timer::Kind::kReoffer,
+                     .when = clock_.Now() + delay,
+                     .ref = ref});
       return;
     }
     case model::Disposition::kRejected:
@@ -214,10 +214,10 @@ void Engine::Ask(const Slot& slot, const model::Changes::Evaluation& asked) {
 }
 
 void Engine::AskLater(const Unanswered& unanswered) {
-  timers_.push(Timer{.due = clock_.Monotonic() + kAskAgain,
-                     .kind = Timer::Kind::kAsk,
-                     .when = unanswered.asked.since,
-                     .ref = {unanswered.run, unanswered.asked.task, Epoch(0)}});
+  AddTimer(Timer{.due = clock_.Monotonic() + kAskAgain,
+                 .kind = Timer::Kind::kAsk,
+                 .when = unanswered.asked.since,
+                 .ref = {unanswered.run, unanswered.asked.task, Epoch(0)}});
 }
 
 void Engine::EndUnstarted(const LiveRef& ref, model::Verdict verdict) {
@@ -272,11 +272,11 @@ void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspect
                      {"task", attempt.task().id},
                      {"epoch", std::to_string(ref.epoch.value)},
                      {"why", unknown->why}});
-    timers_.push(Timer{.due = clock_.Monotonic() + kInspectAgain,
-                       .kind = Timer::Kind::kInspect,
-                       .when = clock_.Now() + kInspectAgain,
-                       .tenant = attempt.key.tenant,
-                       .ref = ref});
+    AddTimer(Timer{.due = clock_.Monotonic() + kInspectAgain,
+                   .kind = Timer::Kind::kInspect,
+                   .when = clock_.Now() + kInspectAgain,
+                   .tenant = attempt.key.tenant,
+                   .ref = ref});
   }
 }
 

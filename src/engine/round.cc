@@ -315,11 +315,11 @@ bool Engine::ApplyStart(Work& work, StartWork& start) {
       start.result = control::Started{(*known)->run_no, (*known)->run_id, true};
       // Who asks for it again will wait for it, so an engine that recovers nothing goes on with it.
       if (!model::IsTerminal((*known)->state))
-        timers_.push(Timer{.due = clock_.Monotonic(),
-                           .kind = Timer::Kind::kWake,
-                           .when = clock_.Now(),
-                           .tenant = request.tenant,
-                           .ref = {(*known)->run_no, TaskNo(0), Epoch(0)}});
+        AddTimer(Timer{.due = clock_.Monotonic(),
+                       .kind = Timer::Kind::kWake,
+                       .when = clock_.Now(),
+                       .tenant = request.tenant,
+                       .ref = {(*known)->run_no, TaskNo(0), Epoch(0)}});
       return true;
     }
   }

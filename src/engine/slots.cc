@@ -129,10 +129,10 @@ void Engine::ReleaseHeld(Slot& slot) {
 void Engine::PushTimer(const Slot& slot, const model::Changes::Timer& timer, Instant now) {
   if (timer.when == kNever) return;
   const Duration delay = std::max(timer.when - now, Duration(0));
-  timers_.push(Timer{.due = clock_.Monotonic() + delay,
-                     .kind = timer.task ? Timer::Kind::kTask : Timer::Kind::kRun,
-                     .when = timer.when,
-                     .ref = {slot.run.header.run_no, timer.task.value_or(TaskNo(0)), Epoch(0)}});
+  AddTimer(Timer{.due = clock_.Monotonic() + delay,
+                 .kind = timer.task ? Timer::Kind::kTask : Timer::Kind::kRun,
+                 .when = timer.when,
+                 .ref = {slot.run.header.run_no, timer.task.value_or(TaskNo(0)), Epoch(0)}});
 }
 
 void Engine::Evict(RunNo run) {
@@ -159,15 +159,16 @@ void Engine::EvictVisited() {
     if (!slot.deleted && (slot.continuing || !model::IsEvictable(slot.run))) continue;
     // A pending run that is to be started right away stays.
     if (pending && !slot.deleted) due_again_ = std::exchange(due_in_store_, true);
+    std::optional<Timer> wake;
     if (!slot.deleted && !model::IsTerminal(header.state) && !pending && header.wake_at != kNever &&
         header.wake_at - clock_.Now() < std::chrono::hours(1))
-      timers_.push(
-          Timer{.due = clock_.Monotonic() + std::max(header.wake_at - clock_.Now(), Duration(0)),
-                .kind = Timer::Kind::kWake,
-                .when = header.wake_at,
-                .tenant = header.tenant,
-                .ref = {run, TaskNo(0), Epoch(0)}});
+      wake = Timer{.due = clock_.Monotonic() + std::max(header.wake_at - clock_.Now(), Duration(0)),
+                   .kind = Timer::Kind::kWake,
+                   .when = header.wake_at,
+                   .tenant = header.tenant,
+                   .ref = {run, TaskNo(0), Epoch(0)}};
     Evict(run);
+    if (wake) AddTimer(*std::move(wake));  // wanted once the run is gone
   }
   visited_.clear();
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "headworks/engine/engine.h"
 
 #include "tests/rig.h"
@@ -100,6 +102,27 @@ TEST_F(EngineTest, ARunIsListedAnewOnlyWhenItEndsAndItsRowsAreKnown) {
   EXPECT_FALSE(queued.tasks.at(0).known);
   EXPECT_TRUE(ended.relist);
   EXPECT_TRUE(ended.tasks.at(0).known);
+}
+
+TEST_F(EngineTest, TimersOfSettledTasksDoNotPileUp) {
+  constexpr std::uint32_t kTasks = 10'000;
+  dispatcher_.max = 500;
+  auto definition = Tasks("timed", kTasks);
+  for (auto& task : definition.tasks) task.timeout = std::chrono::hours(1);
+  const auto started = Start(*Put(std::move(definition)));
+  Tick(2);
+  std::uint64_t most = 0;
+  for (std::uint32_t done = 0; done < kTasks; done += 500) {
+    ASSERT_EQ(dispatcher_.taken.size(), 500U);
+    for (const auto& attempt : dispatcher_.taken) engine_.Started(attempt.key);
+    Tick(8);  // longer than starts are held back
+    most = std::max(most, engine_.stats().timers);
+    Succeed(500);
+    Tick(2);
+  }
+  EXPECT_EQ(Stored((*started)->run).state, RunState::kSucceeded);
+  EXPECT_GE(most, 500U);  // each running task has its own
+  EXPECT_LE(most, 2'048U);
 }
 
 TEST_F(EngineTest, AZombieOfAnEndedRunIsAskedAboutByTheNextEngine) {

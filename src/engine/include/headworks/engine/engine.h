@@ -85,6 +85,7 @@ struct EngineStats {
   std::uint64_t task_states_in_memory = 0;
   std::uint64_t live_attempts = 0;
   std::uint64_t runs_stuck = 0;
+  std::uint64_t timers = 0;
   bool lost = false;    // another engine owns the shards, or the store is damaged: it has stopped
   std::string trouble;  // the store refuses rounds: why; empty = none
 };
@@ -213,6 +214,8 @@ class Engine final : public executor::AttemptSink {
       return due != other.due ? due > other.due : ref > other.ref;
     }
   };
+  /// So few are not worth the look.
+  static constexpr std::size_t kFewTimers = 1'024;
   struct StartedNote {
     model::AttemptKey key;
     Duration at;
@@ -243,6 +246,9 @@ class Engine final : public executor::AttemptSink {
   void Gather();
   void GatherInbox();
   void GatherTimers();
+  void AddTimer(Timer timer);
+  /// False: what it was armed for is over.
+  bool IsWanted(const Timer& timer) const;
   void WakeRun(const Timer& timer);
   void GatherStarted();
   Work DecodeInbox(const store::InboxRow& row);
@@ -367,7 +373,8 @@ class Engine final : public executor::AttemptSink {
   std::size_t round_bytes_ = 0;
   std::unordered_map<std::string, control::Started> round_start_keys_;
   std::vector<Lane> lanes_;
-  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  std::vector<Timer> timers_;  // a min-heap; at most about half of it is no longer wanted
+  std::size_t tidy_timers_at_ = kFewTimers;
   std::deque<StartedNote> started_;
   std::deque<executor::Attempt> to_inspect_;
   /// Attempts that no executor is known to have: soft answers so far, kAnsweredNo or kInDoubt.
