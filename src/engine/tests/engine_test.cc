@@ -191,6 +191,29 @@ TEST_F(EngineTest, ALostReplyIsAdoptedAndNotRepeated) {
   EXPECT_FALSE(engine_.stats().lost);
 }
 
+TEST_F(EngineTest, ALostReplyOfACommitThatDidNotHappenIsNotTakenForOne) {
+  const auto workflow = Put(Tasks("w", 1));
+  bool lost = true;
+  store_.before = [&](const auto&) -> Status {
+    if (lost) return Error{Code::kUnavailable, "the connection broke"};
+    return {};
+  };
+  const auto started = Start(*workflow);
+  Tick(3);
+  EXPECT_TRUE(dispatcher_.taken.empty()) << "an effect before its commit (I1)";
+  EXPECT_FALSE(*started);
+  EXPECT_EQ(engine_.stats().trouble, "the connection broke");
+  lost = false;
+  Tick(100);
+  ASSERT_TRUE(*started) << (*started).error().message;
+  ASSERT_EQ(dispatcher_.taken.size(), 1U);
+  for (const auto& round : store_.sent) EXPECT_EQ(round.guards, store_.sent.front().guards);
+  EXPECT_EQ(Stored((*started)->run).state, RunState::kRunning);
+  Succeed(1);
+  Tick(2);
+  EXPECT_EQ(Stored((*started)->run).state, RunState::kSucceeded);
+}
+
 TEST_F(EngineTest, AStartKeyMakesOneRunInOneRoundAndInLaterOnes) {
   const auto workflow = Put(Tasks("w", 1));
   const auto first = Start(*workflow, "key");
