@@ -20,7 +20,7 @@ Engine::Engine(EngineOptions options, store::Database& database, dispatcher::Dis
       observer_(observer),
       start_tasks_(options_.start_tasks) {}
 
-Engine::~Engine() = default;
+Engine::~Engine() { watch_.reset(); }
 
 Status Engine::Open() {
   for (int shard = 0; shard < kShardCount; ++shard) shards_.emplace_back(shard);
@@ -31,6 +31,11 @@ Status Engine::Open() {
   lease_due_ = mono + options_.lease_ttl / 3;
   next_scan_ = mono + std::chrono::minutes(5);
   next_inbox_ = mono;
+  watch_ = database_.inbox().WatchAppends([this] {
+    const std::scoped_lock lock(mutex_);
+    appended_ = woken_ = true;
+    mail_arrived_.notify_one();
+  });
   open_ = true;
   return {};
 }
@@ -88,6 +93,7 @@ void Engine::Wake() {
 
 Status Engine::Close() {
   if (!std::exchange(open_, false)) return {};
+  watch_.reset();
   // Whoever still waits for an answer gets one; what is in the inbox stays there.
   std::vector<Mail> mail;
   {

@@ -19,6 +19,7 @@ constexpr std::size_t kAdmitStates = 20'000;
 constexpr std::size_t kLoadStates = 64;
 /// What a burst leaves of the mailbox's memory.
 constexpr std::size_t kKeptMail = 16'384;
+constexpr Duration kWatchedPoll = std::chrono::seconds(1);
 constexpr Duration kScanInterval = std::chrono::minutes(5);
 constexpr Duration kScanAgain = std::chrono::seconds(1);
 
@@ -38,6 +39,7 @@ void Engine::Gather() {
     const std::scoped_lock lock(mutex_);
     mail.swap(mail_);
     if (queueing_stopped_) start_tasks_ = false;
+    if (std::exchange(appended_, false)) next_inbox_ = Duration(0);
   }
   if (!later_.empty() && later_at_ <= clock_.Monotonic())
     for (auto& work : std::exchange(later_, {})) Enqueue(std::move(work));
@@ -59,8 +61,12 @@ void Engine::GatherInbox() {
   const Duration mono = clock_.Monotonic();
   if (mono < next_inbox_ || backlog_.size() > kInboxBatch) return;
   next_inbox_ = mono + options_.inbox_poll;
+  const Duration rest = watch_ ? std::max(options_.inbox_poll, kWatchedPoll) : options_.inbox_poll;
   const auto version = database_.inbox().DataVersion();
-  if (version && *version == data_version_) return;
+  if (version && *version == data_version_) {
+    next_inbox_ = mono + rest;
+    return;
+  }
   bool complete = true;
   for (std::int64_t after = 0;;) {
     const auto rows = database_.runs().ReadInbox(shards_, after, kInboxBatch);
@@ -77,7 +83,9 @@ void Engine::GatherInbox() {
       break;
     }
   }
-  if (version && complete) data_version_ = *version;
+  if (!version || !complete) return;
+  data_version_ = *version;
+  next_inbox_ = mono + rest;
 }
 
 Engine::Work Engine::DecodeInbox(const store::InboxRow& row) {

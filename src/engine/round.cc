@@ -186,7 +186,11 @@ void Engine::Park(const TenantId& tenant, RunNo run, const std::string& why,
   // Events wait for `unstick`; commands from the inbox are read again, and answered "stuck".
   auto& held = stuck_works_[run];
   for (auto& work : works) {
-    if (work.inbox_id != 0) inbox_held_.erase(work.inbox_id), data_version_ = -1;
+    if (work.inbox_id != 0) {
+      inbox_held_.erase(work.inbox_id);
+      data_version_ = -1;
+      next_inbox_ = std::min(next_inbox_, clock_.Monotonic() + options_.inbox_poll);
+    }
     if (const auto* event = std::get_if<model::Event>(&work.what))
       KeepForUnstick(held, work, *event);
   }

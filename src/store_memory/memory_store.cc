@@ -230,6 +230,8 @@ class MemoryStore final : public store::Database,
     return s_.data_version;
   }
 
+  std::unique_ptr<Watch> WatchAppends(std::function<void()>) override { return nullptr; }
+
   // ---- RunQuery
 
   Result<store::RunRecord> GetRun(const TenantId& tenant, std::string_view reference) override {

@@ -61,6 +61,9 @@ class Core {
 
   Result<std::int64_t> DataVersion();
 
+  /// Where appenders tell the engine that they appended; empty = nowhere (a VFS of tests).
+  std::string DoorbellPath() const { return options_.vfs.empty() ? path_ + ".bell" : ""; }
+
   /// The store's clock, for leases.
   Duration Monotonic() { return clock_.Monotonic(); }
   const std::string& boot_id() const { return boot_id_; }

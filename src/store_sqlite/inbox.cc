@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "doorbell.h"
 #include "headworks/store/checks.h"
 
 namespace headworks::store_sqlite {
@@ -66,6 +67,7 @@ Status SqliteInbox::Append(std::span<const store::InboxRow> rows) {
       batch.swap(queue_);
     }
     Store(batch);
+    if (const std::string bell = core_.DoorbellPath(); !bell.empty()) RingDoorbell(bell);
   }
   return std::move(mine.result);
 }
@@ -96,6 +98,11 @@ void SqliteInbox::Store(std::span<Waiting* const> batch) {
     if (!stored) waiting->result = stored;
     waiting->done = true;
   }
+}
+
+std::unique_ptr<store::Inbox::Watch> SqliteInbox::WatchAppends(std::function<void()> appended) {
+  const std::string bell = core_.DoorbellPath();
+  return bell.empty() ? nullptr : HangDoorbell(bell, std::move(appended));
 }
 
 Result<std::optional<store::Answer>> SqliteInbox::GetAnswer(const TenantId& tenant,

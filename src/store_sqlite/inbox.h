@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -18,6 +20,7 @@ class SqliteInbox final : public store::Inbox {
   Result<std::optional<store::Answer>> GetAnswer(const TenantId& tenant,
                                                  std::string_view dedupe_key) override;
   Result<std::int64_t> DataVersion() override { return core_.DataVersion(); }
+  std::unique_ptr<Watch> WatchAppends(std::function<void()> appended) override;
 
  private:
   struct Waiting {

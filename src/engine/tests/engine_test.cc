@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "headworks/engine/engine.h"
 
@@ -102,6 +103,36 @@ TEST_F(EngineTest, ARunIsListedAnewOnlyWhenItEndsAndItsRowsAreKnown) {
   EXPECT_FALSE(queued.tasks.at(0).known);
   EXPECT_TRUE(ended.relist);
   EXPECT_TRUE(ended.tasks.at(0).known);
+}
+
+TEST_F(EngineTest, AnInboxThatRingsIsLookedAtWhenItRingsAndSeldomOtherwise) {
+  BellStore store(clock_);
+  ManualDispatcher dispatcher;
+  Engine engine({.owner = "other"}, store, dispatcher, evaluator_, clock_, random_, logger_,
+                nullptr);
+  ASSERT_TRUE(engine.Open());
+  for (int i = 0; i < 100; ++i) {  // two seconds, as often as an inbox is polled
+    const Duration next = engine.Tick();
+    if (i == 0) EXPECT_GE(next, clock_.Monotonic() + std::chrono::seconds(1));
+    clock_.Advance(std::chrono::milliseconds(20));
+  }
+  EXPECT_LE(store.looks, 4);
+
+  const auto workflow = model::Workflow::Create(Tasks("w", 1));
+  ASSERT_TRUE(store.workflows().PutVersion(tenant_, (*workflow)->version(),
+                                           (*workflow)->canonical_json(), clock_.Now()));
+  ASSERT_TRUE(store.inbox().Append(
+      std::array{store::InboxRow{.tenant = tenant_,
+                                 .shard = model::ShardOf((*workflow)->name()),
+                                 .kind = "start",
+                                 .dedupe_key = "key",
+                                 .payload = control::EncodeStart({.tenant = tenant_,
+                                                                  .name = (*workflow)->name(),
+                                                                  .version = (*workflow)->version(),
+                                                                  .input = "{}"})}}));
+  engine.Tick();  // the clock stands still
+  EXPECT_EQ(dispatcher.taken.size(), 1U);
+  EXPECT_TRUE(engine.Close());
 }
 
 TEST_F(EngineTest, TimersOfSettledTasksDoNotPileUp) {

@@ -130,6 +130,42 @@ class WatchedStore final : public store::Database, private store::RunStore {
   const std::unique_ptr<store::Database> inner_;
 };
 
+/// A memory store that says when something is appended, and counts who looks.
+class BellStore final : public store::Database, private store::Inbox {
+ public:
+  explicit BellStore(Clock& clock)
+      : inner_(store_memory::Open(store_memory::NewStorage(), clock)) {}
+
+  int looks = 0;
+
+  store::RunStore& runs() override { return inner_->runs(); }
+  store::Inbox& inbox() override { return *this; }
+  store::RunQuery& query() override { return inner_->query(); }
+  store::WorkflowStore& workflows() override { return inner_->workflows(); }
+
+ private:
+  Status Append(std::span<const store::InboxRow> rows) override {
+    HEADWORKS_TRY(inner_->inbox().Append(rows));
+    if (appended_) appended_();
+    return {};
+  }
+  Result<std::optional<store::Answer>> GetAnswer(const TenantId& tenant,
+                                                 std::string_view dedupe_key) override {
+    return inner_->inbox().GetAnswer(tenant, dedupe_key);
+  }
+  Result<std::int64_t> DataVersion() override {
+    ++looks;
+    return inner_->inbox().DataVersion();
+  }
+  std::unique_ptr<Watch> WatchAppends(std::function<void()> appended) override {
+    appended_ = std::move(appended);
+    return std::make_unique<Watch>();
+  }
+
+  const std::unique_ptr<store::Database> inner_;
+  std::function<void()> appended_;
+};
+
 /// What one round writes.
 inline std::size_t Rows(const store::Round& round) {
   std::size_t rows = round.deleted_runs.size();

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 
 #include "run_query.h"
 #include "run_store.h"
@@ -271,6 +273,44 @@ TEST(SqliteFile, ARunMovesInNoIndexUntilItEnds) {
   EXPECT_EQ(TreesWritten(**connection, kUpdateRun), 2);
   // And run_due, run_unfinished, run_stuck.
   EXPECT_EQ(TreesWritten(**connection, kRelistRun), 5);
+}
+
+TEST(SqliteFile, WhoeverAppendsRingsAtTheEnginesDoor) {
+  const ScratchFolder folder;
+  const auto engine = MustOpen(folder.File("db"));
+  const auto other = MustOpen(folder.File("db"));
+  std::mutex mutex;
+  std::condition_variable heard;
+  int rings = 0;
+  auto watch = engine->inbox().WatchAppends([&] {
+    const std::scoped_lock lock(mutex);
+    ++rings;
+    heard.notify_one();
+  });
+  ASSERT_NE(watch, nullptr);
+  EXPECT_EQ(fs::status(folder.File("db.bell")).permissions(), fs::perms(0600));
+  for (int i = 1; i <= 3; ++i) {
+    EXPECT_OK(other->inbox().Append(
+        std::array{store::conformance::Message("cancel", "k" + std::to_string(i), RunNo(1))}));
+    std::unique_lock lock(mutex);
+    EXPECT_TRUE(heard.wait_for(lock, std::chrono::seconds(30), [&] { return rings == i; }));
+    EXPECT_EQ(engine->runs().ReadInbox(std::array{kShard}, 0, 10)->size(),
+              static_cast<std::size_t>(i));
+  }
+  watch.reset();
+  EXPECT_FALSE(fs::exists(folder.File("db.bell")));
+  EXPECT_OK(other->inbox().Append(
+      std::array{store::conformance::Message("cancel", "unheard", RunNo(1))}));
+  EXPECT_EQ(rings, 3);
+}
+
+TEST(SqliteFile, WhatElseStandsInPlaceOfTheBellIsLeftAlone) {
+  const ScratchFolder folder;
+  const auto db = MustOpen(folder.File("db"));
+  std::ofstream(folder.File("db.bell")) << "mine";
+  EXPECT_EQ(db->inbox().WatchAppends([] {}), nullptr);
+  EXPECT_OK(db->inbox().Append(std::array{store::conformance::Message("cancel", "k", RunNo(1))}));
+  EXPECT_EQ(fs::file_size(folder.File("db.bell")), 4U);
 }
 
 TEST(SqliteFile, ListsReadNoMoreThanTheyAnswer) {

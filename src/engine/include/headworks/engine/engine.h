@@ -35,6 +35,8 @@ struct EngineOptions {
   /// Name of this incarnation; holder of the attempts that it hands out.  Unique per start.
   std::string owner;
   Duration lease_ttl = std::chrono::seconds(10);
+  /// How often the inbox is looked at where the store cannot tell that something was appended;
+  /// where it can, every second is often enough.
   Duration inbox_poll = std::chrono::milliseconds(20);
   /// "Started" is written with the next round, or after this long: a task that ends sooner costs
   /// no row of its own for it.
@@ -350,6 +352,7 @@ class Engine final : public executor::AttemptSink {
   std::size_t waiting_starts_ = 0;
   bool woken_ = false;
   bool queueing_stopped_ = false;
+  bool appended_ = false;  // to the inbox, as the store says
   EngineStats published_;
 
   // Control thread only.
@@ -387,6 +390,7 @@ class Engine final : public executor::AttemptSink {
   std::uint32_t task_states_ = 0;
   RunNo next_run_no_{0}, run_no_end_{0};
   std::int64_t run_no_block_ = 1;               // doubles, so that a short-lived engine skips few
+  std::unique_ptr<store::Inbox::Watch> watch_;  // null = the inbox is polled
   Duration next_inbox_{0};
   std::unordered_set<std::int64_t> inbox_held_;  // rows that are in memory, not yet consumed
   std::int64_t data_version_ = -1;

@@ -60,7 +60,7 @@ struct RunnerOptions {
   Duration drain_timeout = std::chrono::seconds(15);
   /// A shard's lease; renewed by every round, and at a third of it when idle.
   Duration lease_ttl = std::chrono::seconds(10);
-  /// How often the inbox of other processes is looked at.
+  /// How often the inbox of other processes is looked at, where they cannot wake this one.
   Duration inbox_poll = std::chrono::milliseconds(20);
 
   /// Bounds of what is held in memory.

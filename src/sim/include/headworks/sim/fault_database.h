@@ -75,6 +75,8 @@ class FaultDatabase final : public store::Database,
                                                  std::size_t limit) override;
 
   Status Append(std::span<const store::InboxRow> rows) override;
+  /// One thread, so nobody is told: the engine polls.
+  std::unique_ptr<Watch> WatchAppends(std::function<void()>) override { return nullptr; }
   Result<std::optional<store::Answer>> GetAnswer(const TenantId& tenant,
                                                  std::string_view dedupe_key) override;
   Result<std::int64_t> DataVersion() override;

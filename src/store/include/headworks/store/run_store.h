@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -192,6 +193,14 @@ class Inbox {
   /// A number that changes whenever anything was committed by anyone: cheap to poll.  Compare only
   /// numbers of the same Database.
   virtual Result<std::int64_t> DataVersion() = 0;
+  /// Ends with its destruction; then nothing is called any more.
+  class Watch {
+   public:
+    virtual ~Watch() = default;
+  };
+  /// Calls `appended` soon after anyone appended, on a thread of the store's.  Null = this store
+  /// cannot tell.  A call may be missed (another machine, an older program): look now and then.
+  virtual std::unique_ptr<Watch> WatchAppends(std::function<void()> appended) = 0;
 };
 
 /// A run as people see it.
