@@ -61,6 +61,8 @@ struct Workload {
 // runs.cc
 Figures BurnDown(const Options& options);
 Figures BurnDownProcesses(const Options& options);
+// rounds.cc
+Figures StoreRoundsAlone(const Options& options);
 // shapes.cc
 Figures Chain(const Options& options);
 Figures Fan(const Options& options);
