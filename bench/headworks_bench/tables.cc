@@ -22,8 +22,8 @@ constexpr std::array kSql{
     "UPDATE run SET state = 3, next_epoch = ?2, finished_at = 1800000000000000, "
     "wake_at = 9223372036854775807, counts = x'0100000000000100000000' "
     "WHERE tenant_id = 'public' AND run_no = ?1",
-    "INSERT INTO task VALUES ('public', ?1, ?2, -1, 2, 0, ?2 + 1, 0, 0, 0, 0, 0, 0, 0, "
-    "1800000000000000, NULL, NULL, 'inline', NULL, "
+    "INSERT INTO task VALUES ('public', ?1, ?2, -1, 2, 0, ?2 + 1, 0, 0, 0, 0, 0, 0, 0, 0, "
+    "1800000000000000, 0, NULL, NULL, 'inline', NULL, "
     "'host:12345:0191a0b1-0000-7000-8000-000000000000', NULL)",
     "UPDATE task SET state = 5, tries = 1, executor = '', holder = '' "
     "WHERE tenant_id = 'public' AND run_no = ?1 AND task_no = ?2 AND map_index = -1",

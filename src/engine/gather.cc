@@ -170,17 +170,13 @@ bool Engine::IsWanted(const Timer& timer) const {
   const auto slot = slots_.find(timer.ref.run);
   switch (timer.kind) {
     case Timer::Kind::kRun:
-      return slot != slots_.end();
-    case Timer::Kind::kTask: {
-      if (slot == slots_.end()) return false;
-      const model::TaskRun& task = slot->second->run.tasks[timer.ref.task.value];
-      return task.state == model::TaskState::kParked || model::IsLive(task.state) ||
-             (task.deadline == timer.when && !model::IsTerminal(task.state));
-    }
-    case Timer::Kind::kWake:
-      return slot == slots_.end();
     case Timer::Kind::kAsk:
       return slot != slots_.end();
+    case Timer::Kind::kTask:
+      return slot != slots_.end() &&
+             !model::IsTerminal(slot->second->run.tasks[timer.ref.task.value].state);
+    case Timer::Kind::kWake:
+      return slot == slots_.end();
     case Timer::Kind::kReoffer:
     case Timer::Kind::kInspect:
       return soft_failures_.contains(timer.ref);

@@ -108,7 +108,8 @@ TEST_F(EngineTest, ARunIsListedAnewOnlyWhenItEndsAndItsRowsAreKnown) {
 TEST_F(EngineTest, AnInboxThatRingsIsLookedAtWhenItRingsAndSeldomOtherwise) {
   BellStore store(clock_);
   ManualDispatcher dispatcher;
-  Engine engine({.owner = "other"}, store, dispatcher, evaluator_, clock_, random_, logger_, nullptr);
+  Engine engine({.owner = "other"}, store, dispatcher, evaluator_, clock_, random_, logger_,
+                nullptr);
   ASSERT_TRUE(engine.Open());
   for (int i = 0; i < 100; ++i) {  // two seconds, as often as an inbox is polled
     const Duration next = engine.Tick();
