@@ -48,6 +48,7 @@ std::string ValueBranches(const CommandNode& root, const std::string& line) {
 /// Names of what may stand after `path`: options, and its commands or values.
 std::vector<std::string> OptionNames(const CommandNode& root, const CommandNode& node) {
   std::vector<std::string> names;
+  names.reserve(root.options.size() + node.options.size());
   for (const OptionNode& option : root.options) names.push_back(option.name);
   if (&node != &root)
     for (const OptionNode& option : node.options) names.push_back(option.name);

@@ -30,6 +30,7 @@ Result<Exit> NewWorkflow(const Context& context, const std::string& name, const 
   const auto found = std::ranges::find(templates, name, &Template::name);
   if (found == templates.end()) {
     std::vector<std::string_view> names;
+    names.reserve(templates.size());
     for (const Template& known : templates) names.push_back(known.name);
     return Error{Code::kInvalidArgument,
                  fmt::format("--template: '{}' is none of {}{}", name, fmt::join(names, ", "),

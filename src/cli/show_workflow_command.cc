@@ -65,6 +65,7 @@ std::string TreeText(const model::Workflow& workflow, const Graph& graph, bool u
   for (const TreeRow& row : DrawTree(workflow, tasks, Fold::kNothing, utf8, 60)) {
     text += row.branch + workflow.task(row.tasks.front()).id;
     std::vector<std::string_view> also;
+    also.reserve(row.also_needs.size());
     for (const TaskNo up : row.also_needs) also.push_back(workflow.task(up).id);
     if (!also.empty()) text += fmt::format(" (+{})", fmt::join(also, ","));
     text += '\n';
