@@ -144,8 +144,12 @@ void Oracle::CheckRun(const store::RunWrite& write) {
         !start_keys_.emplace(header.name.ToString() + " " + header.start_key, header.run_no).second)
       Fail(header.run_no, "I8 one start key made two runs");
   }
-  const bool started =
-      run.header.state == model::RunState::kPending && header.state == model::RunState::kRunning;
+  // A rerun of one that was cancelled while it was pending asks for no place.
+  const bool started = run.header.state == model::RunState::kPending &&
+                       header.state == model::RunState::kRunning &&
+                       std::ranges::none_of(write.events, [](const auto& event) {
+                         return event.kind == "rerun" || event.kind == "mark";
+                       });
   if (header.next_epoch < run.header.next_epoch) Fail(header.run_no, "the next epoch fell");
   if (header.generation < run.header.generation) Fail(header.run_no, "the generation fell");
   if (header.version != run.header.version) Fail(header.run_no, "I2 the version changed");
