@@ -345,7 +345,7 @@ void World::Crash() {
   process_->incarnation.crashed = true;
   const int number = process_->incarnation.number;
   process_.reset();
-  for (const auto& site : sites_) site->ProcessDied(number);
+  for (const auto& site : sites_) site->ProcessDied(number, weather_.doubtful.has_value());
 }
 
 void World::TakeOver() {
@@ -358,7 +358,7 @@ void World::TakeOver() {
   for (std::size_t s = 0; s < sites_.size(); ++s) {
     if (sites_[s]->kind() != Site::Kind::kLocal) continue;
     static_cast<void>(stale_->ports[s]->Drain(Duration(0)));
-    sites_[s]->ProcessDied(old);
+    sites_[s]->ProcessDied(old, weather_.doubtful.has_value());
   }
   if (!OpenEngine()) journal_.Violated("a lease that ended was not given away");
 }

@@ -187,13 +187,14 @@ void Site::Settle(const model::AttemptKey& key) {
   if (old_news_.size() > kOldNews) old_news_.pop_front();
 }
 
-void Site::ProcessDied(int incarnation) {
+void Site::ProcessDied(int incarnation, bool in_doubt) {
   if (kind_ != Kind::kLocal) return;
   std::erase_if(active_, [&](const Id& id) {
     Truth& truth = truths_.at(id);
     if (truth.incarnation != incarnation) return false;
     if (journal_.keeps()) journal_.Note("died with its process " + Describe(truth));
-    if (truth.stage == Stage::kEnded && !dice_.Chance(500)) truth.outcome.reset();
+    // A round that may yet turn out to be stored may hold what this one said.
+    if (truth.stage == Stage::kEnded && !dice_.Chance(500) && !in_doubt) truth.outcome.reset();
     truth.stage = Stage::kVanished;
     // Nothing remembers what had not begun: the same epoch may be offered again.
     if (truth.begins == 0) truths_.erase(id);

@@ -78,8 +78,9 @@ class Site {
 
   /// The executor of one incarnation; both must be gone before the site is.
   std::unique_ptr<executor::Executor> NewPort(Incarnation& incarnation);
-  /// The process ended: local attempts vanish.
-  void ProcessDied(int incarnation);
+  /// The process ended: local attempts vanish.  `in_doubt`: nobody knows yet whether its last round
+  /// is stored.
+  void ProcessDied(int incarnation, bool in_doubt);
   /// One random thing happens to an attempt or a message; false if there was nothing to happen.
   bool Progress();
   void SetFaults(const SiteFaults& faults) { faults_ = faults; }
