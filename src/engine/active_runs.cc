@@ -2,8 +2,10 @@
 
 namespace headworks::engine {
 
-void ActiveRuns::Learn(const model::Namespace& name, std::size_t active) {
-  workflows_[name].active = active;
+void ActiveRuns::Learn(const model::Namespace& name, std::size_t active, std::size_t starting) {
+  Counts& counts = workflows_[name];
+  counts.active = active;
+  counts.starting = starting;
 }
 
 void ActiveRuns::BeginRound() {
@@ -13,7 +15,6 @@ void ActiveRuns::BeginRound() {
 bool ActiveRuns::Take(const model::RunHeader& run, std::size_t limit) {
   Counts& counts = workflows_.at(run.name);
   if (counts.active + counts.starting < limit) {
-    ++counts.starting;
     Forget(run.run_no);
     return true;
   }
@@ -21,6 +22,10 @@ bool ActiveRuns::Take(const model::RunHeader& run, std::size_t limit) {
   counts.waiting.insert(place);
   waiting_.insert_or_assign(run.run_no, std::pair(run.name, place));
   return false;
+}
+
+void ActiveRuns::Started(const model::Namespace& name) {
+  if (const auto found = workflows_.find(name); found != workflows_.end()) ++found->second.starting;
 }
 
 void ActiveRuns::Changed(const model::Namespace& name, bool active) {

@@ -276,6 +276,23 @@ bool Engine::ApplyEvent(Work& work, const model::Event& event) {
   return true;
 }
 
+Status Engine::CountRuns(const model::RunHeader& of) {
+  HEADWORKS_ASSIGN(const auto running,
+                   database_.query().ListRuns(of.tenant, {.workflow = of.name.workflow,
+                                                          .states = {model::RunState::kRunning},
+                                                          .limit = kMostActiveRuns}));
+  const auto active = std::ranges::count_if(
+      running, [&](const store::RunRecord& run) { return run.header.name == of.name; });
+  const auto starting = std::ranges::count_if(visited_, [&](RunNo run) {
+    const auto slot = slots_.find(run);
+    return slot != slots_.end() && !slot->second->active &&
+           slot->second->run.header.state == model::RunState::kRunning &&
+           slot->second->run.header.name == of.name;
+  });
+  active_runs_.Learn(of.name, static_cast<std::size_t>(active), static_cast<std::size_t>(starting));
+  return {};
+}
+
 Result<bool> Engine::TakePlace(const Slot& slot) {
   const model::RunHeader& header = slot.run.header;
   const int limit = slot.run.workflow->definition().max_active_runs;
@@ -284,16 +301,7 @@ Result<bool> Engine::TakePlace(const Slot& slot) {
     return true;
   }
   if (limit == 0) return true;
-  if (!active_runs_.Knows(header.name)) {
-    HEADWORKS_ASSIGN(const auto running, database_.query().ListRuns(
-                                             header.tenant, {.workflow = header.name.workflow,
-                                                             .states = {model::RunState::kRunning},
-                                                             .limit = kMostActiveRuns}));
-    active_runs_.Learn(
-        header.name,
-        static_cast<std::size_t>(std::ranges::count(
-            running, header.name, [](const store::RunRecord& run) { return run.header.name; })));
-  }
+  if (!active_runs_.Knows(header.name)) HEADWORKS_TRY(CountRuns(header));
   return active_runs_.Take(header, static_cast<std::size_t>(limit));
 }
 
@@ -308,9 +316,12 @@ Status Engine::StepSlot(Slot& slot, const model::Event& event) {
   const std::size_t attempts = slot.changes.attempts.size();
   const std::size_t offers = slot.changes.offers.size();
   const std::size_t outputs = slot.changes.outputs.size();
+  const bool ran = slot.run.header.state == model::RunState::kRunning;
   const std::size_t left = options_.max_round_rows - std::min(options_.max_round_rows, round_rows_);
   Status status =
       model::Step(slot.run, event, clock_.Now(), std::max(left, kMinBudget), slot.changes);
+  if (!ran && slot.run.header.state == model::RunState::kRunning)
+    active_runs_.Started(slot.run.header.name);
   for (std::size_t i = attempts; i < slot.changes.attempts.size(); ++i)
     --lanes_[dispatcher_.LaneOf(slot.run.workflow->task(slot.changes.attempts[i].task))].live;
   for (std::size_t i = offers; i < slot.changes.offers.size(); ++i)

@@ -111,6 +111,12 @@ void Oracle::Committed(const store::Round& round, const Incarnation& by, int own
     journal_.Violated(
         fmt::format("I3 engine {} committed, but {} owns the shards", by.number, owner));
   std::size_t rows = 0;
+  revived_.clear();
+  for (const auto& write : round.runs)
+    if (std::ranges::any_of(write.events, [](const auto& event) {
+          return event.kind == "rerun" || event.kind == "mark";
+        }))
+      revived_.insert(write.header.run_no);
   for (const auto& write : round.runs) {
     CheckRun(write);
     touched_.push_back(write.header.run_no);
@@ -147,9 +153,7 @@ void Oracle::CheckRun(const store::RunWrite& write) {
   // A rerun of one that was cancelled while it was pending asks for no place.
   const bool started = run.header.state == model::RunState::kPending &&
                        header.state == model::RunState::kRunning &&
-                       std::ranges::none_of(write.events, [](const auto& event) {
-                         return event.kind == "rerun" || event.kind == "mark";
-                       });
+                       !revived_.contains(header.run_no);
   if (header.next_epoch < run.header.next_epoch) Fail(header.run_no, "the next epoch fell");
   if (header.generation < run.header.generation) Fail(header.run_no, "the generation fell");
   if (header.version != run.header.version) Fail(header.run_no, "I2 the version changed");
@@ -346,7 +350,8 @@ void Oracle::CheckMaxActive(const RunPicture& run) {
   const int limit = run.workflow->definition().max_active_runs;
   const auto active = std::ranges::count_if(runs_, [&](const auto& entry) {
     const model::RunHeader& header = entry.second.header;
-    return header.name == run.header.name && header.state == model::RunState::kRunning;
+    return header.name == run.header.name && header.state == model::RunState::kRunning &&
+           !revived_.contains(entry.first);
   });
   if (limit > 0 && active > limit)
     Fail(run.header.run_no,

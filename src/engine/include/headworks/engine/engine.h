@@ -277,6 +277,8 @@ class Engine final : public executor::AttemptSink {
   bool ApplyEvent(Work& work, const model::Event& event);
   /// Whether a pending run may start by its workflow's `max_active_runs`.
   Result<bool> TakePlace(const Slot& slot);
+  /// Begins to count the runs of its workflow.
+  Status CountRuns(const model::RunHeader& of);
   /// The next run of the workflow tries to start.
   void OfferPlace(const model::Namespace& name);
   void KeepForUnstick(std::vector<Work>& kept, const Work& work, const model::Event& event);

@@ -81,6 +81,7 @@ class Oracle {
   std::map<std::string, RunNo> start_keys_;
   std::set<std::string> inputs_;  // each start request has an input of its own
   std::vector<RunNo> touched_;
+  std::set<RunNo> revived_;  // by a rerun or mark in the round under way: those ask for no place
 };
 
 }  // namespace headworks::sim
