@@ -10,6 +10,7 @@ namespace headworks::sim {
 namespace {
 
 using model::Reason;
+using model::RunState;
 using model::TaskState;
 using model::Verdict;
 
@@ -111,12 +112,16 @@ void Oracle::Committed(const store::Round& round, const Incarnation& by, int own
     journal_.Violated(
         fmt::format("I3 engine {} committed, but {} owns the shards", by.number, owner));
   std::size_t rows = 0;
-  revived_.clear();
-  for (const auto& write : round.runs)
-    if (std::ranges::any_of(write.events, [](const auto& event) {
-          return event.kind == "rerun" || event.kind == "mark";
-        }))
-      revived_.insert(write.header.run_no);
+  unasked_.clear();
+  for (const auto& write : round.runs) {
+    const auto known = runs_.find(write.header.run_no);
+    const bool ran = known != runs_.end() && known->second.header.state == RunState::kRunning;
+    const bool revived = std::ranges::any_of(write.events, [](const auto& event) {
+      return event.kind == "rerun" || event.kind == "mark";
+    });
+    if (!ran && (revived || workflow_(write.header.version)->definition().max_active_runs == 0))
+      unasked_.insert(write.header.run_no);
+  }
   for (const auto& write : round.runs) {
     CheckRun(write);
     touched_.push_back(write.header.run_no);
@@ -153,7 +158,7 @@ void Oracle::CheckRun(const store::RunWrite& write) {
   // A rerun of one that was cancelled while it was pending asks for no place.
   const bool started = run.header.state == model::RunState::kPending &&
                        header.state == model::RunState::kRunning &&
-                       !revived_.contains(header.run_no);
+                       !unasked_.contains(header.run_no);
   if (header.next_epoch < run.header.next_epoch) Fail(header.run_no, "the next epoch fell");
   if (header.generation < run.header.generation) Fail(header.run_no, "the generation fell");
   if (header.version != run.header.version) Fail(header.run_no, "I2 the version changed");
@@ -351,7 +356,7 @@ void Oracle::CheckMaxActive(const RunPicture& run) {
   const auto active = std::ranges::count_if(runs_, [&](const auto& entry) {
     const model::RunHeader& header = entry.second.header;
     return header.name == run.header.name && header.state == model::RunState::kRunning &&
-           !revived_.contains(entry.first);
+           !unasked_.contains(entry.first);
   });
   if (limit > 0 && active > limit)
     Fail(run.header.run_no,
@@ -371,7 +376,6 @@ void Oracle::CheckOutcome(const RunPicture& run) {
     failed |= (state == TaskState::kFailed || state == TaskState::kCancelled) &&
               !run.workflow->task(task.row.task).allow_failure;
   }
-  using model::RunState;
   RunState expected = failed ? RunState::kFailed : RunState::kSucceeded;
   if (IsSet(header.cancel_requested_at))
     expected = header.reason == Reason::kCancelRequested ? RunState::kCancelled : RunState::kFailed;

@@ -81,7 +81,9 @@ class Oracle {
   std::map<std::string, RunNo> start_keys_;
   std::set<std::string> inputs_;  // each start request has an input of its own
   std::vector<RunNo> touched_;
-  std::set<RunNo> revived_;  // by a rerun or mark in the round under way: those ask for no place
+  /// Became active in the round under way without asking for a place: by a rerun or mark, or of a
+  /// version without a limit.
+  std::set<RunNo> unasked_;
 };
 
 }  // namespace headworks::sim
