@@ -12,7 +12,7 @@ namespace headworks::supervisor {
 /// A control group for each attempt that lives, below the engine's: `<engine's>/<number>`.  A
 /// group that became empty is used again, because to make and remove one costs more than all
 /// else that is done for a short attempt.  One that was killed is made anew: to some kernels
-/// (6.14 and later) who is cloned into it is to be killed as well.
+/// (seen on 6.18) who is cloned into it is to be killed as well.
 ///
 /// Groups are named by their number; 0 = none, of which every question is answered with "nothing".
 /// Threads.  One.
