@@ -64,6 +64,10 @@ TaskBuilder& TaskBuilder::Deadline(Duration deadline) {
   task_.deadline = deadline;
   return *this;
 }
+TaskBuilder& TaskBuilder::IdempotencyKey(std::string key) {
+  task_.idempotency_key = std::move(key);
+  return *this;
+}
 TaskBuilder& TaskBuilder::When(std::string expression) {
   task_.when.push_back(std::move(expression));
   return *this;

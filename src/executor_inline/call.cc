@@ -39,6 +39,8 @@ CallEnd SnoozeEnd(const Snooze& snooze) {
 
 /// It never began: that costs no try (I7).
 CallEnd InputEnd(const Error& error) {
+  if (error.code == Code::kInvalidArgument)
+    return End(Verdict::kFailed, Reason::kExpression, error.message);
   if (error.code != Code::kUnavailable)
     return End(Verdict::kFailed, Reason::kDispatchFailed, error.message);
   CallEnd end = End(Verdict::kSnoozed, Reason::kDispatchFailed, error.message);

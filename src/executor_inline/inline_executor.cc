@@ -139,6 +139,11 @@ class LateInputs final : public TaskInputs {
 
   std::string_view Input() override { return Load().merged_json; }
   std::string_view Context() override { return Load().context_json; }
+  /// The one that the task gives.
+  std::string IdempotencyKey() {
+    const executor::Resolved& resolved = Load();
+    return resolved.rendered ? resolved.rendered->idempotency_key : attempt_.task().idempotency_key;
+  }
 
  private:
   const executor::Resolved& Load() {
@@ -349,12 +354,12 @@ std::pair<Outcome, std::optional<Duration>> InlineExecutor::Run(Entry& entry) {
 /// Calls the task's code under its timeout.
 CallEnd InlineExecutor::CallGuarded(Entry& entry) {
   const Attempt& attempt = entry.attempt;
-  const TaskInfo info{.workflow = attempt.workflow->name(),
-                      .task = attempt.task().id,
-                      .run_id = attempt.run_id.value,
-                      .try_no = attempt.try_no,
-                      .epoch = attempt.key.epoch.value,
-                      .idempotency_key = attempt.IdempotencyKey()};
+  TaskInfo info{.workflow = attempt.workflow->name(),
+                .task = attempt.task().id,
+                .run_id = attempt.run_id.value,
+                .try_no = attempt.try_no,
+                .epoch = attempt.key.epoch.value,
+                .idempotency_key = attempt.IdempotencyKey()};
   Host host(entry, ports_);
   LateInputs inputs(ports_.resolver, attempt);
   TaskContext context(info, inputs, entry.stop.get_token(), host);
@@ -365,7 +370,12 @@ CallEnd InlineExecutor::CallGuarded(Entry& entry) {
     timed_.emplace(entry.serial, &entry);
     watchdog_->Arm(entry.serial, deadline);
   }
-  CallEnd end = Call(entry.function, context);
+  const TaskFunction with_own_key = [&](TaskContext& given) {
+    info.idempotency_key = inputs.IdempotencyKey();
+    return entry.function(given);
+  };
+  CallEnd end =
+      Call(attempt.task().idempotency_key.empty() ? entry.function : with_own_key, context);
   if (timeout > Duration{0}) {
     const std::scoped_lock lock(mutex_);
     timed_.erase(entry.serial);

@@ -9,6 +9,7 @@
 #include <latch>
 #include <mutex>
 #include <semaphore>
+#include <set>
 
 #include "headworks/author/author.h"
 
@@ -176,6 +177,30 @@ TEST_P(RunnerTest, TemplatesArePutIntoCommands) {
   ASSERT_NE(failed, attempts.end()) << "no try helps where a value does not exist";
   EXPECT_EQ(failed->outcome.reason, model::Reason::kExpression);
   EXPECT_NE(failed->outcome.error.find("colour"), std::string::npos) << failed->outcome.error;
+}
+
+TEST_P(RunnerTest, IdempotencyKeysAreWhatTheTaskSays) {
+  std::mutex mutex;
+  std::set<std::string> keys;
+  Function("key", [&](TaskContext& context) {
+    const std::scoped_lock lock(mutex);
+    keys.insert(context.info().idempotency_key);
+    return TaskResult<Json>(Json("{}"));
+  });
+  Open();
+  WorkflowBuilder w("keys");
+  w.Param("day", "monday");
+  w.Task("plain").Function("key").IdempotencyKey("plain");
+  w.Task("made").Function("key").IdempotencyKey("bill-${{ params.day }}");
+  w.Task("command")
+      .Run("test $HEADWORKS_IDEMPOTENCY_KEY = c-monday")
+      .IdempotencyKey("c-${{ params.day }}");
+  w.Task("wrong").Function("key").IdempotencyKey("${{ params.month }}").AllowFailure();
+  Register(w);
+  const auto handle = Start("keys");
+  EXPECT_EQ(StateOf(handle.Wait(30s)), model::RunState::kSucceeded);
+  const std::scoped_lock lock(mutex);
+  EXPECT_EQ(keys, (std::set<std::string>{"plain", "bill-monday"}));
 }
 
 TEST_P(RunnerTest, CommandsRunAndFailuresAreNamed) {

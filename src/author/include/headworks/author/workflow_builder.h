@@ -35,6 +35,8 @@ class TaskBuilder {
   TaskBuilder& Grace(Duration grace);
   /// From the start of the first try until the task is over.
   TaskBuilder& Deadline(Duration deadline);
+  /// Instead of the one made of run and task; may hold templates.
+  TaskBuilder& IdempotencyKey(std::string key);
   /// A CEL expression that must be true, or the task is skipped; may be called again, then all
   /// must.
   TaskBuilder& When(std::string expression);
