@@ -148,6 +148,10 @@ WorkflowBuilder& WorkflowBuilder::OnFailure(model::OnFailure what) {
   definition_.on_failure = what;
   return *this;
 }
+WorkflowBuilder& WorkflowBuilder::MaxActiveRuns(int runs) {
+  definition_.max_active_runs = runs;
+  return *this;
+}
 WorkflowBuilder& WorkflowBuilder::MaxParallel(int attempts) {
   definition_.max_parallel = attempts;
   return *this;

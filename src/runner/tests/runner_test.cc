@@ -179,6 +179,41 @@ TEST_P(RunnerTest, TemplatesArePutIntoCommands) {
   EXPECT_NE(failed->outcome.error.find("colour"), std::string::npos) << failed->outcome.error;
 }
 
+TEST_P(RunnerTest, ADeadlineStopsACommandAndItsTries) {
+  Open();
+  WorkflowBuilder w("late");
+  w.Task("slow").Run("sleep 60").Deadline(200ms).Retry(5);
+  Register(w);
+  const auto handle = Start("late");
+  ASSERT_EQ(StateOf(handle.Wait(30s)), model::RunState::kFailed);
+  const auto rows = runner_->query().ListTasks(TenantId("public"), handle.run(), {}, 10).value();
+  EXPECT_EQ(rows[0].row.reason, model::Reason::kDeadline);
+  EXPECT_EQ(
+      runner_->query().ListAttempts(TenantId("public"), handle.run(), {}, Epoch(0), 9)->size(), 1U);
+}
+
+TEST_P(RunnerTest, RunsOverTheLimitWaitTheirTurn) {
+  std::atomic<int> at_once{0};
+  std::atomic<int> most{0};
+  Function("count", [&](TaskContext&) {
+    most = std::max<int>(most, ++at_once);
+    std::this_thread::yield();
+    --at_once;
+    return TaskResult<Json>(Json("{}"));
+  });
+  Open();
+  WorkflowBuilder w("turns");
+  w.MaxActiveRuns(1);
+  w.Task("count").Function("count");
+  Register(w);
+  std::vector<RunHandle> handles;
+  handles.reserve(20);
+  for (int i = 0; i < 20; ++i) handles.push_back(Start("turns"));
+  for (const auto& handle : handles)
+    EXPECT_EQ(StateOf(handle.Wait(30s)), model::RunState::kSucceeded);
+  EXPECT_EQ(most, 1);
+}
+
 TEST_P(RunnerTest, IdempotencyKeysAreWhatTheTaskSays) {
   std::mutex mutex;
   std::set<std::string> keys;

@@ -84,6 +84,8 @@ class WorkflowBuilder {
   WorkflowBuilder& FinallyTimeout(Duration timeout);
   WorkflowBuilder& CancelTimeout(Duration timeout);
   WorkflowBuilder& OnFailure(model::OnFailure what);
+  /// Runs of this workflow that are under way at a time; 0 = no limit of its own.
+  WorkflowBuilder& MaxActiveRuns(int runs);
   /// Live attempts of one run at a time; 0 = no limit of its own.
   WorkflowBuilder& MaxParallel(int attempts);
 
