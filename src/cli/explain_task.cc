@@ -100,8 +100,10 @@ void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& 
   if (const auto error = view.expression_errors.find(task); error != view.expression_errors.end())
     lines.push_back(fmt::format("error: {}", error->second));
   if (const model::AttemptRecord* last = view.LastAttempt(task)) {
+    const bool no_more =
+        last->outcome.verdict == model::Verdict::kRetry && state.state == TaskState::kFailed;
     lines.push_back(fmt::format("its last attempt, try {}, ended in {} ({})", last->try_no,
-                                model::VerdictName(last->outcome.verdict),
+                                no_more ? "failure" : model::VerdictName(last->outcome.verdict),
                                 DescribeOutcome(last->outcome)));
     if (!last->outcome.error.empty())
       lines.push_back(fmt::format("error: {}", last->outcome.error));

@@ -29,6 +29,9 @@ Status ShowFailure(const Context& context, Runner& runner, const RunView& view, 
                    Presenter& presenter) {
   const model::AttemptRecord* last = view.LastAttempt(task);
   std::string text = fmt::format("task {} failed", view.id(task));
+  if (view.tasks[task.value].reason == model::Reason::kDeadline)
+    text +=
+        fmt::format(" at its deadline of {}", FormatDuration(view.workflow->task(task).deadline));
   if (last != nullptr) {
     text += fmt::format(": {} (try {} of {})", DescribeOutcome(last->outcome), last->try_no,
                         view.workflow->task(task).retry.max_attempts);

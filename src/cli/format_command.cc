@@ -18,19 +18,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Result<std::string> ReadText(const std::string& file) {
-  if (file == "-") return ReadStandardInput();
+Result<std::string> ReadText(const Settings& settings, const std::string& file) {
+  if (file == "-") return ReadStandardInput(settings);
   std::ifstream stream(file, std::ios::binary);
   if (!stream)
     return Error{Code::kNotFound, fmt::format("cannot read {}: {}", file, std::strerror(errno))};
-  std::string text(spec::kMaxFileBytes + 1, '\0');
+  std::string text(settings.max_workflow_bytes + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(stream.gcount()));
   return text;
 }
 
-Result<std::string> DigestOf(const std::string& text, const std::string& file) {
-  HEADWORKS_ASSIGN(auto definition, spec::ParseWorkflow(text, file, "/"));
+Result<std::string> DigestOf(const Settings& settings, const std::string& text,
+                             const std::string& file) {
+  HEADWORKS_ASSIGN(auto definition,
+                   spec::ParseWorkflow(text, file, "/", nullptr, settings.max_workflow_bytes));
   HEADWORKS_ASSIGN(const auto workflow, model::Workflow::Create(std::move(definition)));
   return workflow->version();
 }
@@ -52,12 +54,13 @@ bool SameLines(const std::string& before, const std::string& after) {
 }
 
 /// Keys stay where they are if moving them would change what the file means (aliases).
-Result<std::string> Formatted(const std::string& text, const std::string& file) {
-  HEADWORKS_ASSIGN(const std::string before, DigestOf(text, file));
+Result<std::string> Formatted(const Settings& settings, const std::string& text,
+                              const std::string& file) {
+  HEADWORKS_ASSIGN(const std::string before, DigestOf(settings, text, file));
   for (const bool reorder : {true, false}) {
     auto formatted = FormatYaml(text, reorder);
     if (!formatted) break;
-    const auto after = DigestOf(*formatted, file);
+    const auto after = DigestOf(settings, *formatted, file);
     if (after && *after == before && SameLines(text, *formatted)) return formatted;
   }
   return Error{Code::kConflict,
@@ -97,9 +100,9 @@ Result<Exit> FormatWorkflows(const Context& context, const FormatArgs& args) {
   Exit exit = Exit::kOk;
   boost::json::array changed;
   for (const std::string& file : files) {
-    HEADWORKS_ASSIGN(const std::string text, ReadText(file));
+    HEADWORKS_ASSIGN(const std::string text, ReadText(context.settings(), file));
     const std::string name = file == "-" ? "stdin.yaml" : file;
-    auto formatted = Formatted(text, name);
+    auto formatted = Formatted(context.settings(), text, name);
     if (!formatted) {
       exit = Fail(formatted.error());
       continue;

@@ -43,6 +43,8 @@ void Emit(YAML::Emitter& out, const json::value& value) {
       return;
     }
     case json::kind::null:
+      out << YAML::LowerNull << YAML::Null;
+      return;
     case json::kind::bool_:
     case json::kind::int64:
     case json::kind::uint64:

@@ -94,8 +94,7 @@ Status NoteUnfinished(const Context& context, Runner& runner) {
 }  // namespace
 
 Result<Exit> RunFile(const Context& context, const RunArgs& args) {
-  HEADWORKS_ASSIGN(const auto workflow,
-                   LoadWorkflow(args.file, context.settings().runner.tenant, args.name));
+  HEADWORKS_ASSIGN(const auto workflow, LoadWorkflow(context.settings(), args.file, args.name));
   StartOptions start;
   start.start_key = args.start_key;
   start.priority = args.priority;

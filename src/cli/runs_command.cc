@@ -75,7 +75,7 @@ void PrintRunTables(const RunView& view, Instant now) {
       what = model::ReasonName(task.reason);
     table.AddRow({view.id(TaskNo(no)), std::string(model::TaskStateName(task.state)),
                   fmt::format("{}", task.tries),
-                  last == nullptr
+                  last == nullptr || last->outcome.started_at == Instant{}
                       ? "-"
                       : FormatDuration(std::max(last->outcome.ended_at - last->outcome.started_at,
                                                 Duration(0))),

@@ -196,6 +196,12 @@ constexpr Setting kSettings[] = {
        return {};
      },
      [](const Settings& s) { return FormatBytes(s.runner.max_log_bytes); }},
+    {"max_workflow_bytes", "size", "Larger workflow files are refused unread.", "",
+     [](Settings& s, std::string_view t) -> Status {
+       HEADWORKS_ASSIGN(s.max_workflow_bytes, ParseBytes(t));
+       return {};
+     },
+     [](const Settings& s) { return FormatBytes(s.max_workflow_bytes); }},
     {"supervisor_path", "path", "The headworks-supervisor program.",
      "beside this program, or as installed", SetPath<&R::supervisor_path>,
      GetText<&R::supervisor_path>},

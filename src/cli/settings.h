@@ -11,6 +11,7 @@
 #include "headworks/base/log.h"
 #include "headworks/base/result.h"
 #include "headworks/runner/runner.h"
+#include "headworks/spec/workflow_file.h"
 
 namespace headworks::cli {
 
@@ -24,6 +25,7 @@ struct Settings {
   ColorMode color = ColorMode::kAuto;
   LogLevel log_level = LogLevel::kWarning;
   StderrLogger::Format log_format = StderrLogger::Format::kText;
+  std::size_t max_workflow_bytes = spec::kMaxFileBytes;
 };
 
 /// One row of the table from which file, environment and flags are read, and `config show` and the

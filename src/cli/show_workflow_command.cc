@@ -36,14 +36,15 @@ bool IsFile(const std::string& argument) {
 Result<Shown> Find(const Context& context, const std::string& argument) {
   if (argument == "-") {
     HEADWORKS_ASSIGN(auto definition,
-                     spec::ParseWorkflow(ReadStandardInput(), "stdin.yaml",
-                                         std::filesystem::current_path().string()));
+                     spec::ParseWorkflow(ReadStandardInput(context.settings()), "stdin.yaml",
+                                         std::filesystem::current_path().string(), nullptr,
+                                         context.settings().max_workflow_bytes));
     definition.name.tenant = context.settings().runner.tenant;
     HEADWORKS_ASSIGN(auto workflow, model::Workflow::Create(std::move(definition)));
     return Shown{std::move(workflow)};
   }
   if (IsFile(argument)) {
-    HEADWORKS_ASSIGN(auto workflow, LoadWorkflow(argument, context.settings().runner.tenant));
+    HEADWORKS_ASSIGN(auto workflow, LoadWorkflow(context.settings(), argument));
     return Shown{std::move(workflow)};
   }
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));

@@ -120,7 +120,7 @@ class Folder {
 
   /// A faulty file is told and skipped: the others still count.
   Status Register(const std::string& file) {
-    const auto workflow = LoadWorkflow(file, context_.settings().runner.tenant);
+    const auto workflow = LoadWorkflow(context_.settings(), file);
     if (!workflow) {
       if (!std::filesystem::exists(file)) return {};  // gone again: IN_DELETE follows
       Fail(workflow.error());

@@ -25,9 +25,11 @@ struct Checked {
 Checked Check(const Context& context, const std::string& file) {
   Checked checked{.file = file};
   auto definition =
-      file == "-" ? spec::ParseWorkflow(ReadStandardInput(), "stdin.yaml",
-                                        std::filesystem::current_path().string(), &checked.faults)
-                  : spec::ParseWorkflowFile(file, &checked.faults);
+      file == "-"
+          ? spec::ParseWorkflow(ReadStandardInput(context.settings()), "stdin.yaml",
+                                std::filesystem::current_path().string(), &checked.faults,
+                                context.settings().max_workflow_bytes)
+          : spec::ParseWorkflowFile(file, &checked.faults, context.settings().max_workflow_bytes);
   if (definition) {
     definition->name.tenant = context.settings().runner.tenant;
     auto workflow = model::Workflow::Create(*std::move(definition));

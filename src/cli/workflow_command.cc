@@ -16,7 +16,7 @@ Result<Exit> RegisterWorkflows(const Context& context, const std::vector<std::st
   // All are read before the first is registered: all or nothing.
   std::vector<std::shared_ptr<const model::Workflow>> workflows;
   for (const std::string& file : files) {
-    HEADWORKS_ASSIGN(auto workflow, LoadWorkflow(file, context.settings().runner.tenant));
+    HEADWORKS_ASSIGN(auto workflow, LoadWorkflow(context.settings(), file));
     workflows.push_back(std::move(workflow));
   }
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));

@@ -21,11 +21,12 @@ constexpr JsonLimits kInputLimits{.max_bytes = std::size_t{1} << 20, .max_depth 
 
 }  // namespace
 
-Result<std::shared_ptr<const model::Workflow>> LoadWorkflow(const std::string& path,
-                                                            const std::string& tenant,
+Result<std::shared_ptr<const model::Workflow>> LoadWorkflow(const Settings& settings,
+                                                            const std::string& path,
                                                             const std::string& name) {
-  HEADWORKS_ASSIGN(model::WorkflowDefinition definition, spec::ParseWorkflowFile(path));
-  definition.name.tenant = tenant;
+  HEADWORKS_ASSIGN(model::WorkflowDefinition definition,
+                   spec::ParseWorkflowFile(path, nullptr, settings.max_workflow_bytes));
+  definition.name.tenant = settings.runner.tenant;
   if (!name.empty()) definition.name.workflow = name;
   return model::Workflow::Create(std::move(definition));
 }
@@ -89,8 +90,8 @@ Result<std::vector<std::string>> ExpandFolders(const std::vector<std::string>& a
   return files;
 }
 
-std::string ReadStandardInput() {
-  std::string text(spec::kMaxFileBytes + 1, '\0');
+std::string ReadStandardInput(const Settings& settings) {
+  std::string text(settings.max_workflow_bytes + 1, '\0');
   std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(std::cin.gcount()));
   return text;

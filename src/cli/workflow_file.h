@@ -6,13 +6,14 @@
 
 #include "headworks/base/result.h"
 #include "headworks/model/workflow.h"
+#include "settings.h"
 
 namespace headworks::cli {
 
 /// Reads and validates a workflow file.  The error lists all faults with their places.
 /// `name`, if not empty, replaces the workflow's own.
-Result<std::shared_ptr<const model::Workflow>> LoadWorkflow(const std::string& path,
-                                                            const std::string& tenant,
+Result<std::shared_ptr<const model::Workflow>> LoadWorkflow(const Settings& settings,
+                                                            const std::string& path,
                                                             const std::string& name = "");
 /// How a registered workflow names the file that it came from: the same from every folder.
 std::string SourceOf(const std::string& path);
@@ -24,7 +25,7 @@ Result<std::vector<std::string>> ListWorkflowFiles(const std::string& folder);
 /// `arguments` with folders replaced by the workflow files in them; one without any is kNotFound.
 Result<std::vector<std::string>> ExpandFolders(const std::vector<std::string>& arguments);
 /// All of a stream, up to one byte more than a workflow file may have.
-std::string ReadStandardInput();
+std::string ReadStandardInput(const Settings& settings);
 bool IsWorkflowFileName(std::string_view name);
 /// What a task does, on one line.
 std::string DescribeAction(const model::Task& task);

@@ -61,7 +61,7 @@ Fault Refused(std::string_view text, const internal::ShellUse& use, std::string_
   const std::string expression(text.substr(use.begin, use.end - use.begin));
   return {FaultKind::kShell, use.begin, use.end - use.begin,
           "'" + internal::Excerpt(expression) + "' " + std::string(reason) +
-              " put it into env (env: {VALUE: \"...\"}) and write \"$VALUE\" here"};
+              " put it into env (env: {VALUE: \"...\"}) and read the variable VALUE here"};
 }
 
 /// Expressions in what no shell reads: found, checked, and refused.

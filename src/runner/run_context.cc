@@ -15,6 +15,8 @@ namespace headworks {
 namespace json = boost::json;
 namespace {
 
+constexpr std::size_t kDateBytes = 10;  // 2026-01-31
+
 /// Stored text was validated when it came in; empty is {}.
 Result<json::value> ReadStored(std::string_view text) {
   if (text.empty()) return json::object();
@@ -97,7 +99,8 @@ Result<json::object> RunOf(store::RunQuery& query, const ContextOf& of) {
   HEADWORKS_ASSIGN(const auto record, query.GetRun(of.tenant, std::to_string(of.run.value)));
   json::object run{{"id", of.run_id.value},
                    {"workflow", of.workflow.name().workflow},
-                   {"created_at", FormatInstant(record.header.created_at)}};
+                   {"created_at", FormatInstant(record.header.created_at)},
+                   {"date", FormatInstant(record.header.created_at).substr(0, kDateBytes)}};
   if (of.workflow.task(of.task).role == model::TaskRole::kFinally)
     HEADWORKS_TRY(AddOutcome(query, of, record.header, run));
   return run;
@@ -121,6 +124,25 @@ Status RenderDefaults(const std::map<std::string, model::Param>& params, json::o
   return {};
 }
 
+void ToDouble(json::value& value) {
+  if (value.is_int64() || value.is_uint64()) value = value.to_number<double>();
+}
+
+/// `declared`: the name of a type, [type], or a map of fields.
+void TypeNumbersOf(const json::value& declared, json::value& value) {
+  if (declared.is_string()) {
+    if (declared.get_string() == "number") ToDouble(value);
+  } else if (declared.is_array() && value.is_array()) {
+    if (declared.get_array().empty()) return;
+    for (json::value& element : value.get_array())
+      TypeNumbersOf(declared.get_array().front(), element);
+  } else if (declared.is_object() && value.is_object()) {
+    for (const auto& field : declared.get_object())
+      if (json::value* member = value.get_object().if_contains(field.key()))
+        TypeNumbersOf(field.value(), *member);
+  }
+}
+
 }  // namespace
 
 Result<json::object> ReadRunContext(store::RunQuery& query, const ContextOf& of) {
@@ -139,6 +161,24 @@ Result<json::object> ReadRunContext(store::RunQuery& query, const ContextOf& of)
   HEADWORKS_TRY(RenderDefaults(of.workflow.definition().params, context));
   context["matrix"] = Combination(of.workflow.task(of.task));
   return context;
+}
+
+void TypeNumbers(json::object& context, const ContextOf& of) {
+  json::object& params = context.at("params").as_object();
+  for (const auto& [name, param] : of.workflow.definition().params)
+    if (json::value* value = params.if_contains(name);
+        value != nullptr && param.type == model::ParamType::kNumber)
+      ToDouble(*value);
+  json::object& needs = context.at("needs").as_object();
+  for (const TaskNo no : of.workflow.upstreams(of.task)) {
+    const model::Task& task = of.workflow.task(no);
+    if (task.output.type_json.empty()) continue;
+    const json::value declared = json::parse(task.output.type_json);
+    json::object& need = needs.at(task.group.empty() ? task.id : task.group).as_object();
+    if (json::value* output = need.if_contains("output")) TypeNumbersOf(declared, *output);
+    if (json::value* outputs = need.if_contains("outputs"))
+      for (json::value& output : outputs->as_array()) TypeNumbersOf(declared, output);
+  }
 }
 
 json::value MergedContext(const json::object& context, const ContextOf& of) {

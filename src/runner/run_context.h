@@ -24,10 +24,14 @@ struct ContextOf {
 /// `needs` has a member for each upstream: {"state", "output"}, of a matrix's instance also
 /// {"matrix"}.  Of a matrix of which several instances are needed there is one member, by the id
 /// that was written: {"states": [...], "outputs": [...], "matrices": [...]}, in one order.
-/// `run`: {"id", "workflow", "created_at"}, for `finally` tasks also {"outcome", "failed_tasks"}
+/// `run`: {"id", "workflow", "created_at", "date"} (both times UTC), for `finally` tasks also {"outcome", "failed_tasks"}
 /// (ids, at most kMostFailedTasks).  `slot` is null in a run that no schedule started.
 inline constexpr std::size_t kMostFailedTasks = 1'000;
 Result<boost::json::object> ReadRunContext(store::RunQuery& query, const ContextOf& of);
+
+/// As expressions see it: what is declared as `number` (parameters, outputs) is a double, whether
+/// it was written 1 or 1.0, which JSON does not tell apart.
+void TypeNumbers(boost::json::object& context, const ContextOf& of);
 
 /// `input` and `params` of a context, merged with the outputs of all upstreams in their order.
 boost::json::value MergedContext(const boost::json::object& context, const ContextOf& of);

@@ -81,6 +81,7 @@ Result<executor::Resolved> StoreResolver::Resolve(const executor::Attempt& attem
                               .rendered = {}};
   if (!HasTemplates(*attempt.workflow, attempt.task())) return resolved;
   HEADWORKS_ASSIGN(const auto compiled, compiled_.Of(*attempt.workflow, attempt.key.task));
+  TypeNumbers(context, of);
   HEADWORKS_ASSIGN(resolved.rendered,
                    Render(*attempt.workflow, attempt.task(), *compiled, context));
   return resolved;

@@ -35,9 +35,10 @@ void WhenEvaluator::Loop(const std::stop_token& stop) {
 
 Result<bool> WhenEvaluator::Decide(const engine::Question& question) {
   HEADWORKS_ASSIGN(const auto compiled, compiled_.Of(*question.workflow, question.task));
-  HEADWORKS_ASSIGN(const auto context,
-                   ReadRunContext(query_, {question.tenant, question.run, question.run_id,
-                                           question.task, *question.workflow}));
+  const ContextOf of{question.tenant, question.run, question.run_id, question.task,
+                     *question.workflow};
+  HEADWORKS_ASSIGN(auto context, ReadRunContext(query_, of));
+  TypeNumbers(context, of);
   for (const expr::Program& program : compiled->when) {
     const auto holds = program.EvaluateBool(context, {});
     if (!holds) return Error{holds.error().code, "when: " + holds.error().message};

@@ -13,7 +13,7 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "A workflow file is UTF-8 text of at most 16 MiB. The file is larger, is in another encoding "
      "(UTF-16, Latin-1), or holds control characters. Save it as UTF-8 in your editor, or convert "
      "it: iconv -f LATIN1 -t UTF-8 old.yaml > new.yaml. A very large workflow is better split into "
-     "several."},
+     "several; max_workflow_bytes raises the limit."},
     {"HW1002", "the file is not YAML",
      "The parser cannot make sense of the text at the marked place. The entry around it was left "
      "out and the rest read, but how tasks fit together was not looked at. Usual causes: a tab in "
@@ -188,6 +188,11 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "arithmetic, eval, or another shell than sh and bash. Put the expression into env and use the "
      "variable:\n  env: {DAY: \"${{ params.day }}\"}\n  run: python3 -c 'import os; "
      "print(os.environ[\"DAY\"])'"},
+    {"HW1306", "a default that its parameter does not take",
+     "The default of a parameter may be a template over run and slot. It is tried when the file is "
+     "read, because each task would fail with it: here it has no value, or one that is not of the "
+     "parameter's type, enum, range or pattern. run.created_at is text such as "
+     "2026-01-31T08:30:00Z; for a date write:\n  day: {type: date, default: \"${{ run.date }}\"}"},
 });
 
 }  // namespace

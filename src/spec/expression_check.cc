@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/json.hpp>
 #include <optional>
 
 #include "expression_types.h"
 #include "headworks/base/json.h"
+#include "headworks/base/time.h"
 #include "headworks/expr/program.h"
 #include "headworks/expr/shell_template.h"
 #include "headworks/expr/template.h"
+#include "headworks/spec/params.h"
 #include "scalar_place.h"
 #include "workflow_reader.h"
 
@@ -178,12 +181,43 @@ void ExpressionChecker::Check(const ExpressionUse& use) {
   if (compiled_ <= kMaxCompiledBytes) CheckNode(use, use.node);
 }
 
+bool UsesSlot(const expr::Template& made) {
+  const std::vector<expr::Reference> references = made.references();
+  return std::ranges::find(references, "slot", &expr::Reference::variable) != references.end();
+}
+
+/// Tries the templates that are defaults on a run that might be: each would fail every task.
+void CheckDefaults(const WorkflowDraft& draft, const YamlTree& tree, Source& source) {
+  const std::string created_at = FormatInstant(Instant(std::chrono::hours(491'600)));
+  const boost::json::object variables{{"run",
+                                       {{"id", "01900000-0000-7000-8000-000000000000"},
+                                        {"workflow", draft.definition.name.workflow},
+                                        {"created_at", created_at},
+                                        {"date", created_at.substr(0, 10)}}},
+                                      {"slot", nullptr}};
+  std::vector<model::Fault> faults;
+  for (const auto& [name, param] : draft.definition.params) {
+    const auto text = TemplateDefault(param);
+    if (!text) continue;
+    const auto made = expr::Template::Parse(*text, ExpressionTypes(draft).OfParam(), nullptr);
+    if (!made || UsesSlot(*made)) continue;
+    const auto value = made->Render(variables, {});
+    const Status taken = value ? CheckParam(name, param, *value) : Status(value.error());
+    if (!taken)
+      faults.push_back(
+          {"HW1306", fmt::format("params.{}.default", name),
+           fmt::format("{}; tried with a run of {}", taken.error().message, created_at)});
+  }
+  AddModelFaults(tree, faults, source);
+}
+
 }  // namespace
 
 void CheckExpressions(const WorkflowDraft& draft, const YamlTree& tree, Source& source) {
   if (draft.expressions.empty()) return;
   ExpressionChecker checker(draft, tree, source);
   for (const ExpressionUse& use : draft.expressions) checker.Check(use);
+  if (source.good()) CheckDefaults(draft, tree, source);
 }
 
 }  // namespace headworks::spec

@@ -35,8 +35,9 @@ Type OfParamType(model::ParamType type) {
       return Type::List({});
     case ParamType::kObject:
       return Type::Object({}, true);
-    case ParamType::kAny:
     case ParamType::kNumber:
+      return Type::Kind::kDouble;
+    case ParamType::kAny:
       break;
   }
   return {};
@@ -116,7 +117,7 @@ ExpressionTypes::ExpressionTypes(const WorkflowDraft& draft) : draft_(draft) {
     params.push_back({name, spec::OfParam(param)});
   params_ = Type::Object(std::move(params), false);
   Fields run;
-  for (const char* name : {"id", "workflow", "created_at"})
+  for (const char* name : {"id", "workflow", "created_at", "date"})
     run.push_back({name, Type::Kind::kString});
   run_ = Type::Object(run, false);
   run.push_back({"outcome", Type::Kind::kString});

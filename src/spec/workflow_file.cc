@@ -34,11 +34,18 @@ std::size_t FirstBadByte(std::string_view text) {
   return static_cast<std::size_t>(bad - text.begin());
 }
 
+std::string DescribeSize(std::size_t bytes) {
+  constexpr std::size_t kMiB = std::size_t{1} << 20;
+  return bytes % kMiB == 0 ? fmt::format("{} MiB", bytes / kMiB) : fmt::format("{} bytes", bytes);
+}
+
 /// Reads and checks into `definition`; what is wrong goes to `source`.
-void Parse(Source& source, const std::string& base_dir, model::WorkflowDefinition& definition) {
-  if (source.text().size() > kMaxFileBytes)
+void Parse(Source& source, const std::string& base_dir, std::size_t max_bytes,
+           model::WorkflowDefinition& definition) {
+  if (source.text().size() > max_bytes)
     return source.AddWhole(
-        "HW1001", fmt::format("the file is larger than {} MiB; split it", kMaxFileBytes >> 20));
+        "HW1001", fmt::format("the file is larger than {}; split it, or raise max_workflow_bytes",
+                              DescribeSize(max_bytes)));
   if (const std::size_t bad = FirstBadByte(source.text()); bad != source.text().size())
     return source.Add(
         "HW1001", source.PlaceOf(bad),
@@ -66,7 +73,7 @@ void Parse(Source& source, const std::string& base_dir, model::WorkflowDefinitio
   if (source.good()) AddModelFaults(*tree, model::Workflow::Check(definition), source);
 }
 
-Result<std::string> ReadFile(const std::string& path) {
+Result<std::string> ReadFile(const std::string& path, std::size_t max_bytes) {
   const auto failed = [&](int error) {
     const Code code = error == ENOENT || error == ENOTDIR ? Code::kNotFound
                       : error == EACCES || error == EPERM ? Code::kPermissionDenied
@@ -79,7 +86,7 @@ Result<std::string> ReadFile(const std::string& path) {
   if (!file) return failed(errno);
   std::string text;
   std::size_t chunk = std::size_t{64} << 10;
-  while (text.size() <= kMaxFileBytes) {  // one byte too many is enough to refuse it
+  while (text.size() <= max_bytes) {  // one byte too many is enough to refuse it
     const std::size_t size = text.size();
     text.resize(size + chunk);
     const std::size_t read = std::fread(text.data() + size, 1, chunk, file.get());
@@ -96,12 +103,12 @@ Result<std::string> ReadFile(const std::string& path) {
 Result<model::WorkflowDefinition> ParseWorkflow(std::string_view text,
                                                 const std::string& source_name,
                                                 const std::string& base_dir,
-                                                std::vector<Fault>* faults) {
+                                                std::vector<Fault>* faults, std::size_t max_bytes) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   Source source(source_name, text);
   model::WorkflowDefinition definition;
-  Parse(source, base_dir, definition);
+  Parse(source, base_dir, max_bytes, definition);
   if (source.good()) return definition;
 
   std::vector<Fault> all = source.TakeFaults();
@@ -115,14 +122,16 @@ Result<model::WorkflowDefinition> ParseWorkflow(std::string_view text,
 }
 
 Result<model::WorkflowDefinition> ParseWorkflowFile(const std::string& path,
-                                                    std::vector<Fault>* faults) {
-  HEADWORKS_ASSIGN(const std::string text, ReadFile(path));
+                                                    std::vector<Fault>* faults,
+                                                    std::size_t max_bytes) {
+  HEADWORKS_ASSIGN(const std::string text, ReadFile(path, max_bytes));
   std::error_code ec;
   const auto absolute = std::filesystem::absolute(path, ec);
   if (ec)
     return Error{Code::kUnavailable,
                  fmt::format("cannot find the folder of {}: {}", path, ec.message())};
-  return ParseWorkflow(text, path, absolute.lexically_normal().parent_path().string(), faults);
+  return ParseWorkflow(text, path, absolute.lexically_normal().parent_path().string(), faults,
+                       max_bytes);
 }
 
 }  // namespace headworks::spec

@@ -179,6 +179,28 @@ TEST_P(RunnerTest, TemplatesArePutIntoCommands) {
   EXPECT_NE(failed->outcome.error.find("colour"), std::string::npos) << failed->outcome.error;
 }
 
+TEST_P(RunnerTest, NumbersAreDoublesAndDefaultsMayComeFromTheRun) {
+  Open();
+  auto definition = model::WorkflowDefinition{};
+  definition.name.workflow = "typed";
+  model::Param rate{.type = model::ParamType::kNumber, .default_json = "3"};
+  model::Param day{.type = model::ParamType::kDate, .default_json = R"("${{ run.date }}")"};
+  definition.params = {{"rate", rate}, {"day", day}};
+  model::Task score{.id = "score"};
+  score.action = model::ShellAction{.script = R"(echo '{"s": [1, 2.5]}' > $HEADWORKS_OUTPUT)"};
+  score.output.type_json = R"({"s": ["number"]})";
+  model::Task use{.id = "use", .needs = {"score"}};
+  use.action = model::ExecAction{
+      {"sh", "-c", R"(printf '{"v": "%s"}' "$1" > $HEADWORKS_OUTPUT)", "sh",
+       "${{ params.rate * 2.0 + needs.score.output.s[0] }} ${{ size(params.day) }}"}};
+  definition.tasks = {score, use};
+  const auto workflow = model::Workflow::Create(definition).value();
+  ASSERT_TRUE(runner_->Register(workflow));
+  const auto handle = Start("typed");
+  ASSERT_EQ(StateOf(handle.Wait(30s)), model::RunState::kSucceeded);
+  EXPECT_EQ(handle.Output("use").value(), R"({"v":"7 10"})");
+}
+
 TEST_P(RunnerTest, ADeadlineStopsACommandAndItsTries) {
   Open();
   WorkflowBuilder w("late");

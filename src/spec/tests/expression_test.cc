@@ -92,6 +92,22 @@ TEST(Expressions, MessagesSayWhatToWrite) {
   ExpectSays("version: 1\ntasks: {a: {run: echo ${{ run.id }}}}\n", "needs quotes");
 }
 
+TEST(Expressions, DefaultsAreTriedOnARunThatMightBe) {
+  const auto file = [](std::string_view param) {
+    return fmt::format("version: 1\nparams:\n  p: {}\ntasks: {{a: {{run: x}}}}\n", param);
+  };
+  for (const std::string_view good :
+       {"{type: date, default: '${{ run.date }}'}", "'${{ run.created_at }}'",
+        "{type: datetime, default: '${{ run.created_at }}'}",
+        "{type: date, default: '${{ slot }}'}",
+        "{type: integer, default: '${{ size(run.id) }}', max: 36}"})
+    EXPECT_EQ(MessageOf(file(good)), "") << good;
+  for (const std::string_view bad : {"{type: date, default: '${{ run.created_at }}'}",
+                                     "{type: integer, default: '${{ size(run.id) }}', max: 35}",
+                                     "{type: integer, default: '${{ int(run.id) }}'}"})
+    EXPECT_NE(MessageOf(file(bad)).find("HW1306"), std::string::npos) << bad;
+}
+
 TEST(Expressions, EachPlaceKnowsWhatItCanKnow) {
   EXPECT_EQ(FaultsOf(R"(version: 1
 params:

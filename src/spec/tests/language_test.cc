@@ -101,7 +101,8 @@ TEST(Params, TypesAreDeclaredOrInferred) {
   EXPECT_EQ(ParamOf("{type: string, default: 010, enum: [010, yes]}").allowed,
             (std::vector<std::string>{"\"010\"", "\"yes\""}))
       << "declared as text, so taken as it is written";
-  EXPECT_EQ(ParamOf("{type: integer, default: '${{ run.id }}'}").default_json, "\"${{ run.id }}\"");
+  EXPECT_EQ(ParamOf("{type: date, default: '${{ run.date }}'}").default_json,
+            "\"${{ run.date }}\"");
 }
 
 TEST(Params, ContradictionsAreFaults) {

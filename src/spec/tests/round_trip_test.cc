@@ -100,7 +100,7 @@ class Author {
         {{"type", "string"}, {"enum", {"yes", "010"}}, {"description", Text()}},
         {{"type", "date"}, {"required", true}},
         {{"type", "object"}, {"default", {{"b", 1}, {"a", {1, nullptr}}}}},
-        {{"pattern", "[a-z]+"}, {"default", "${{ run.id }}"}},
+        {{"pattern", "[0-9-]+"}, {"default", "${{ run.date }}"}},
         nullptr,
         {1, "a", true}};
     for (int i = Number(0, 6); i > 0; --i) params["p" + std::to_string(i)] = declared[Number(0, 7)];

@@ -389,6 +389,9 @@ TEST_F(WorkflowFileOnDisk, SizeIsRefusedAtTheBound) {
   EXPECT_FALSE(ParseWorkflowFile(Write("w.yaml", text), &faults).has_value());
   ASSERT_EQ(faults.size(), 1U);
   EXPECT_EQ(faults[0].code, "HW1001");
+  EXPECT_TRUE(ParseWorkflowFile(Write("w.yaml", text), nullptr, text.size()).has_value());
+  const auto refused = ParseWorkflowFile(Write("w.yaml", text), nullptr, text.size() - 2);
+  EXPECT_NE(refused.error().message.find("larger than 16777215 bytes"), std::string::npos);
 }
 
 TEST(WorkflowFile, HundredThousandTasks) {

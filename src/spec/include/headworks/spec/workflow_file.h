@@ -15,7 +15,7 @@
 /// tags and repeated keys are refused.
 namespace headworks::spec {
 
-/// Larger files are refused before anything is parsed.
+/// Larger files are refused before anything is parsed, unless the caller says otherwise.
 inline constexpr std::size_t kMaxFileBytes = std::size_t{16} << 20;
 /// Nesting of lists and maps, aliases followed.
 inline constexpr std::size_t kMaxDepth = 64;
@@ -27,7 +27,8 @@ inline constexpr std::size_t kMaxExpandedBytes = std::size_t{512} << 20;
 /// Errors.  kInvalidArgument: the joined faults.  kNotFound, kPermissionDenied, kUnavailable: the
 ///   file cannot be read.
 Result<model::WorkflowDefinition> ParseWorkflowFile(const std::string& path,
-                                                    std::vector<Fault>* faults = nullptr);
+                                                    std::vector<Fault>* faults = nullptr,
+                                                    std::size_t max_bytes = kMaxFileBytes);
 
 /// Reads and checks text.  `source_name` stands in faults, and its stem is the workflow's name
 /// unless the text gives one.  `base_dir`: absolute, or empty.
@@ -35,6 +36,7 @@ Result<model::WorkflowDefinition> ParseWorkflowFile(const std::string& path,
 Result<model::WorkflowDefinition> ParseWorkflow(std::string_view text,
                                                 const std::string& source_name,
                                                 const std::string& base_dir,
-                                                std::vector<Fault>* faults = nullptr);
+                                                std::vector<Fault>* faults = nullptr,
+                                                std::size_t max_bytes = kMaxFileBytes);
 
 }  // namespace headworks::spec
