@@ -229,9 +229,7 @@ void Engine::Admit() {
   if (mono >= next_scan_) {
     next_scan_ = mono + kScanInterval;
     if (options_.recover) due_in_store_ = true;
-    for (auto& [tenant, run] : active_runs_.Heads())  // should one have missed its turn
-      backlog_.push_back(
-          {.tenant = std::move(tenant), .run = run, .what = model::Event(model::StartRun{})});
+    PassPlaceOn(RunNo(0));  // should one have missed its turn
   }
   if (!due_in_store_ || memory_full_ || mono < admit_at_ || backlog_.size() > kAdmitBatch) return;
   const Instant now = clock_.Now();

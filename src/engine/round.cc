@@ -248,6 +248,7 @@ bool Engine::ApplyEvent(Work& work, const model::Event& event) {
     if (slot.error().code == Code::kUnavailable) return false;
     if (const auto stuck = stuck_works_.find(work.run); stuck != stuck_works_.end())
       KeepForUnstick(stuck->second, work, event);
+    if (std::holds_alternative<model::StartRun>(event)) PassPlaceOn(work.run);
     return true;
   }
   if ((*slot)->deleted) return true;
@@ -281,6 +282,15 @@ Status Engine::CountRuns(const model::RunHeader& of) {
                    database_.query().ListRuns(of.tenant, {.workflow = of.name.workflow,
                                                           .states = {model::RunState::kRunning},
                                                           .limit = kMostActiveRuns}));
+  // Whoever starts a run will wait for it, so an engine that recovers nothing goes on with those
+  // that hold its place.
+  for (const store::RunRecord& run : running)
+    if (!options_.recover && run.header.name == of.name && !slots_.contains(run.header.run_no))
+      AddTimer(Timer{.due = clock_.Monotonic(),
+                     .kind = Timer::Kind::kWake,
+                     .when = clock_.Now(),
+                     .tenant = run.header.tenant,
+                     .ref = {run.header.run_no, TaskNo(0), Epoch(0)}});
   const auto active = std::ranges::count_if(
       running, [&](const store::RunRecord& run) { return run.header.name == of.name; });
   const auto starting = std::ranges::count_if(visited_, [&](RunNo run) {
@@ -309,6 +319,13 @@ void Engine::OfferPlace(const model::Namespace& name) {
   if (const auto next = active_runs_.Next(name))
     backlog_.push_back(
         {.tenant = TenantId(name.tenant), .run = *next, .what = model::Event(model::StartRun{})});
+}
+
+void Engine::PassPlaceOn(RunNo run) {
+  active_runs_.Forget(run);  // its first row was never written, or it cannot be read
+  for (auto& [tenant, next] : active_runs_.Heads())
+    backlog_.push_back(
+        {.tenant = std::move(tenant), .run = next, .what = model::Event(model::StartRun{})});
 }
 
 Status Engine::StepSlot(Slot& slot, const model::Event& event) {

@@ -271,7 +271,8 @@ std::optional<model::Outcome> ProcessExecutor::Impl::Fill(const executor::Attemp
     return NotNow(model::Reason::kDispatchFailed, resolved.error().message, ports_.clock.Now());
   }
   if (!resolved) {
-    const bool expression = resolved.error().code == Code::kInvalidArgument;
+    const bool expression = resolved.error().code == Code::kInvalidArgument ||
+                            resolved.error().code == Code::kAtCapacity;
     return Failure(model::Verdict::kFailed,
                    expression ? model::Reason::kExpression : model::Reason::kDispatchFailed,
                    resolved.error().message);

@@ -25,8 +25,8 @@ constexpr std::string_view kReaders[] = {"eval",     "trap",    "alias",     "le
 constexpr std::string_view kDeclarations[] = {"export", "readonly", "declare", "typeset", "local"};
 /// With -c or -e the next argument is a program.
 constexpr std::string_view kInterpreters[] = {
-    "sh",      "bash",   "dash",  "ash",    "ksh",     "zsh",  "fish", "su",
-    "runuser", "script", "flock", "python", "python3", "perl", "ruby", "node"};
+    "sh",     "bash",  "dash",   "ash",     "ksh",  "zsh",  "fish", "su",  "runuser",
+    "script", "flock", "python", "python3", "perl", "ruby", "node", "php", "sed"};
 constexpr std::string_view kArithmeticTests[] = {"-eq", "-ne", "-lt", "-le",
                                                  "-gt", "-ge", "-v",  "-R"};
 
@@ -63,7 +63,8 @@ void CheckInterpreters(std::span<const ShellWord> words, std::vector<ShellDanger
   bool interpreter = false;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (interpreter && TakesProgram(words[i].text) && i + 1 < words.size()) {
-      Refuse(words[i + 1],
+      const bool dashes = words[i + 1].text == "--" && i + 2 < words.size();
+      Refuse(words[i + (dashes ? 2 : 1)],
              "is part of a program that another interpreter will read; pass it as an argument "
              "behind the program (sh -c '... \"$1\"' sh VALUE), or",
              dangers);

@@ -1,7 +1,9 @@
 #include "headworks/log_store_sqlite/sqlite_log_store.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -104,6 +106,9 @@ Status Run(sqlite3* db, const char* sql, std::string_view what) {
 }
 
 Result<Database> OpenDatabase(const std::string& path) {
+  // SQLite would create it for everybody to read, and its side files like it.
+  if (const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); fd >= 0)
+    close(fd);
   sqlite3* raw = nullptr;
   const int opened =
       sqlite3_open_v2(path.c_str(), &raw,

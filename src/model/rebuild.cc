@@ -62,9 +62,11 @@ Status Stepper::LoadRow(const StoredTask& row) {
   task.deadline = row.deadline;
   if (task.zombie) ++run_.live;
   if (IsTerminal(task.state)) Count(row.task, +1);
-  if (task.state == TaskState::kParked) {
-    if (task.not_before != kNever) run_.wakes.emplace_back(task.not_before, row.task);
-    if (IsSet(task.deadline)) run_.wakes.emplace_back(task.deadline, row.task);
+  if (task.state == TaskState::kParked && task.not_before != kNever) {
+    run_.wakes.emplace_back(task.not_before, row.task);
+  }
+  if (IsSet(task.deadline) && !IsTerminal(task.state) && !IsLive(task.state)) {
+    run_.wakes.emplace_back(task.deadline, row.task);
   }
   return {};
 }

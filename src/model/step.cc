@@ -315,7 +315,8 @@ void Stepper::AddBackstop(TaskNo no) {
 
 bool Stepper::Wakes(Instant when, TaskNo no) const {
   const TaskRun& task = At(no);
-  return task.state == TaskState::kParked && (task.not_before == when || task.deadline == when);
+  return (task.state == TaskState::kParked && task.not_before == when) ||
+         (task.deadline == when && !IsTerminal(task.state) && !IsLive(task.state));
 }
 
 Instant Stepper::NextParked() {

@@ -152,6 +152,7 @@ Status Stepper::On(const OfferAnswered& event) {
 
 void Stepper::Requeue(TaskNo no) {
   SetState(no, TaskState::kWaiting);
+  if (IsSet(At(no).deadline)) AddWake(At(no).deadline, no);  // a paused run keeps it waiting
   Touch(no);
   Reconsider(no);
 }

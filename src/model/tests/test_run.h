@@ -252,13 +252,13 @@ class TestRun {
         (h.paused_at == Instant{} && h.counts[static_cast<std::size_t>(TaskState::kReady)] > 0);
     if (IsEvictable(run) == memory) Fail("evictable is wrong");
     Instant want = kNever;
-    if (memory) {
+    if (memory || h.state == RunState::kPending) {
       want = Instant{};
     } else if (h.state == RunState::kRunning) {
       for (const TaskRun& task : run.tasks) {
-        if (task.state != TaskState::kParked) continue;
-        want = std::min(want, task.not_before);
-        if (task.deadline != Instant{}) want = std::min(want, task.deadline);
+        if (task.state == TaskState::kParked) want = std::min(want, task.not_before);
+        if (task.deadline != Instant{} && !IsTerminal(task.state) && !IsLive(task.state))
+          want = std::min(want, task.deadline);
       }
       const WorkflowDefinition& d = run.workflow->definition();
       if (h.finally_started_at != Instant{}) {

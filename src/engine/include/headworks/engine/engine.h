@@ -279,6 +279,8 @@ class Engine final : public executor::AttemptSink {
   Result<bool> TakePlace(const Slot& slot);
   /// Begins to count the runs of its workflow.
   Status CountRuns(const model::RunHeader& of);
+  /// A run that waited for a place is not there: others try.
+  void PassPlaceOn(RunNo run);
   /// The next run of the workflow tries to start.
   void OfferPlace(const model::Namespace& name);
   void KeepForUnstick(std::vector<Work>& kept, const Work& work, const model::Event& event);

@@ -58,9 +58,9 @@ enum class Backoff : std::uint8_t { kFixed = 0, kLinear = 1, kExponential = 2 };
 /// Which failed tries are meant: those that match one of its lists.
 struct RetryCondition {
   /// 0 to 255, ascending.
-  std::vector<int> exit_codes;
+  std::vector<int> exit_codes{};
   /// An RE2 pattern that a line of the task's output contains; empty = none.
-  std::string output_matches;
+  std::string output_matches{};
   bool operator==(const RetryCondition&) const = default;
 };
 
@@ -76,9 +76,9 @@ struct RetryPolicy {
   /// The loss with this number ends the task as `lost` (I7).  1 to 1,000.
   int max_losses = 6;
   /// Only such failures are tried again ...
-  std::optional<RetryCondition> when;
+  std::optional<RetryCondition> when{};
   /// ... and these never; `unless` wins.
-  std::optional<RetryCondition> unless;
+  std::optional<RetryCondition> unless{};
 
   /// How long to wait after the `tries`-th failed try (1-based).  `seed` decides the jitter, so
   /// that the same attempt always waits equally long.
