@@ -112,15 +112,14 @@ void Oracle::Committed(const store::Round& round, const Incarnation& by, int own
     journal_.Violated(
         fmt::format("I3 engine {} committed, but {} owns the shards", by.number, owner));
   std::size_t rows = 0;
-  unasked_.clear();
+  newly_active_.clear();
   for (const auto& write : round.runs) {
     const auto known = runs_.find(write.header.run_no);
     const bool ran = known != runs_.end() && known->second.header.state == RunState::kRunning;
     const bool revived = std::ranges::any_of(write.events, [](const auto& event) {
       return event.kind == "rerun" || event.kind == "mark";
     });
-    if (!ran && (revived || workflow_(write.header.version)->definition().max_active_runs == 0))
-      unasked_.insert(write.header.run_no);
+    if (!ran) newly_active_.emplace(write.header.run_no, revived);
   }
   for (const auto& write : round.runs) {
     CheckRun(write);
@@ -158,7 +157,7 @@ void Oracle::CheckRun(const store::RunWrite& write) {
   // A rerun of one that was cancelled while it was pending asks for no place.
   const bool started = run.header.state == model::RunState::kPending &&
                        header.state == model::RunState::kRunning &&
-                       !unasked_.contains(header.run_no);
+                       !newly_active_.at(header.run_no);
   if (header.next_epoch < run.header.next_epoch) Fail(header.run_no, "the next epoch fell");
   if (header.generation < run.header.generation) Fail(header.run_no, "the generation fell");
   if (header.version != run.header.version) Fail(header.run_no, "I2 the version changed");
@@ -176,7 +175,7 @@ void Oracle::CheckRun(const store::RunWrite& write) {
   run.marked |= std::ranges::any_of(write.events, [](const auto& e) { return e.kind == "mark"; });
   // In a cancelled run a mark decides nothing anew, and a rerun of what failed leaves it so.
   run.marked_in_cancel |=
-      IsSet(header.cancel_requested_at) &&
+      (IsSet(header.cancel_requested_at) || IsSet(run.header.cancel_requested_at)) &&
       std::ranges::any_of(write.events, [](const auto& e) { return e.kind == "mark"; });
   run.header = header;
   CheckCounts(run);
@@ -353,10 +352,12 @@ void Oracle::CheckMaxParallel(const RunPicture& run) {
 
 void Oracle::CheckMaxActive(const RunPicture& run) {
   const int limit = run.workflow->definition().max_active_runs;
+  // Another version may say more, or nothing: who of it starts in the same round is its own affair.
   const auto active = std::ranges::count_if(runs_, [&](const auto& entry) {
     const model::RunHeader& header = entry.second.header;
-    return header.name == run.header.name && header.state == model::RunState::kRunning &&
-           !unasked_.contains(entry.first);
+    if (header.name != run.header.name || header.state != RunState::kRunning) return false;
+    const auto newly = newly_active_.find(entry.first);
+    return newly == newly_active_.end() || (!newly->second && header.version == run.header.version);
   });
   if (limit > 0 && active > limit)
     Fail(run.header.run_no,

@@ -81,9 +81,9 @@ class Oracle {
   std::map<std::string, RunNo> start_keys_;
   std::set<std::string> inputs_;  // each start request has an input of its own
   std::vector<RunNo> touched_;
-  /// Became active in the round under way without asking for a place: by a rerun or mark, or of a
-  /// version without a limit.
-  std::set<RunNo> unasked_;
+  /// Runs that the round under way writes and that were not running, and whether a rerun or mark
+  /// made them so: those ask for no place.
+  std::map<RunNo, bool> newly_active_;
 };
 
 }  // namespace headworks::sim
