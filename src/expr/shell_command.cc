@@ -27,6 +27,10 @@ constexpr std::string_view kDeclarations[] = {"export", "readonly", "declare", "
 constexpr std::string_view kInterpreters[] = {
     "sh",     "bash",  "dash",   "ash",     "ksh",  "zsh",  "fish", "su",  "runuser",
     "script", "flock", "python", "python3", "perl", "ruby", "node", "php", "sed"};
+/// They read programs, or lines for a shell, from standard input.
+constexpr std::string_view kFedPrograms[] = {
+    "ssh",    "psql", "mysql", "sqlite3", "at",      "batch",  "xargs",   "awk",  "make",
+    "source", ".",    "eval",  "bc",      "crontab", "docker", "kubectl", "sudo", "env"};
 constexpr std::string_view kArithmeticTests[] = {"-eq", "-ne", "-lt", "-le",
                                                  "-gt", "-ge", "-v",  "-R"};
 
@@ -74,6 +78,13 @@ void CheckInterpreters(std::span<const ShellWord> words, std::vector<ShellDanger
 }
 
 }  // namespace
+
+bool ReadsProgram(const std::vector<ShellWord>& words) {
+  return std::any_of(words.begin(), words.end(), [](const ShellWord& word) {
+    const std::string_view name = BaseName(word.text);
+    return IsOneOf(name, kInterpreters) || IsOneOf(name, kFedPrograms);
+  });
+}
 
 std::size_t SkipKeywords(const std::vector<ShellWord>& words) {
   std::size_t i = 0;

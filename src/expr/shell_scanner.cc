@@ -12,6 +12,8 @@ constexpr std::string_view kInSingle =
     "stands inside single quotes, where the shell expands nothing;";
 constexpr std::string_view kInHeredoc =
     "stands in a here-document with a quoted delimiter, where the shell expands nothing;";
+constexpr std::string_view kFed =
+    "is fed to a command that reads its input as a program; pass it as an argument, or";
 constexpr std::string_view kInBackticks = "stands inside backticks; use $(...) instead, or";
 constexpr std::string_view kInBrace = "stands inside ${...};";
 constexpr std::string_view kInArithmetic =
@@ -300,6 +302,7 @@ void ShellScanner::Redirection(List* list) {
   for (const std::string_view op : {"<<<", ">>", "<&", ">&", "<>", ">|", "<", ">"}) {
     if (!StartsWith(op)) continue;
     list->duplicates = op.back() == '&';
+    list->here_string = op == "<<<";
     Copy(op.size());
     break;
   }
@@ -356,9 +359,9 @@ void ShellScanner::HeredocBodies() {
     }
     const std::size_t limit = std::exchange(limit_, end);
     ShellWord word;
-    if (heredoc.quoted) {
+    if (heredoc.quoted || heredoc.code) {
       while (!done()) {
-        if (!Template(true, kInHeredoc, &word)) Copy(1);
+        if (!Template(true, heredoc.quoted ? kInHeredoc : kFed, &word)) Copy(1);
       }
     } else {
       DoubleQuotes(true, &word);
@@ -394,6 +397,10 @@ void ShellScanner::EndWord(List* list) {
     }
   }
   if (redirected) {
+    if (std::exchange(list->here_string, false)) {
+      for (std::size_t i = word.first_expression; i < word.end_expression; ++i)
+        list->here_strings.push_back(i);
+    }
     if (list->duplicates) {
       for (std::size_t i = word.first_expression; i < word.end_expression; ++i) {
         dangers_.push_back({i, "stands behind >& or <&, where bash expands it twice;"});
@@ -419,7 +426,12 @@ void ShellScanner::EndCommand(List* list) {
     commands_.CheckArray(list->words, &dangers_);
   } else if (list->cases.empty() || list->cases.back() == Case::kBody) {
     commands_.Check(list->words, &dangers_);
+    if (ReadsProgram(list->words)) {
+      for (Heredoc& heredoc : heredocs_) heredoc.code = true;
+      for (const std::size_t i : list->here_strings) dangers_.push_back({i, std::string(kFed)});
+    }
   }
+  list->here_strings.clear();
   list->words.clear();
   list->redirected = false;
 }

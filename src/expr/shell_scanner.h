@@ -45,6 +45,7 @@ class ShellScanner {
     std::string delimiter;
     bool quoted = false;
     bool strip_tabs = false;
+    bool code = false;  // a command on its line reads it as a program
   };
   /// `case` in a list of commands.
   enum class Case : std::uint8_t { kBeforeIn, kPattern, kBody };
@@ -56,6 +57,10 @@ class ShellScanner {
     bool redirected = false;
     /// By >& or <&.
     bool duplicates = false;
+    /// That redirection is `<<<`.
+    bool here_string = false;
+    /// Expressions in the command's here-strings.
+    std::vector<std::size_t> here_strings;
     /// Between [[ and ]].
     bool testing = false;
     /// The elements of an array.

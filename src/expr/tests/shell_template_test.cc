@@ -269,15 +269,25 @@ TEST(ShellTemplate, RefusesWhereAShellReadsCode) {
                                "cat <&${{ v }}",
                                "OPTIND=${{ v }}",
                                "for RANDOM in ${{ v }}; do :; done",
-                               "printf -v ${{ v }} x"}) {
+                               "printf -v ${{ v }} x",
+                               "sh -c -- ${{ v }}",
+                               "bash -ec -- \"x ${{ v }}\" y",
+                               "sh <<EOF\necho ${{ v }}\nEOF\n",
+                               "<<EOF sh\necho ${{ v }}\nEOF\n",
+                               "cat <<-EOF | bash -s\n\techo ${{ v }}\n\tEOF\n",
+                               "if true; then ssh host <<EOF\n${{ v }}\nEOF\nfi",
+                               "python3 - <<A; cat <<B\n${{ v }}\nA\nx\nB\n"}) {
       EXPECT_NE(Refusal(shell, script), "") << script;
     }
+    EXPECT_EQ(Refusal(shell, "sh x.sh; cat <<EOF\n${{ v }}\nEOF\n"), "")
+        << "what comes before has no here-document of its own";
   }
   for (const char* script :
        {"[[ ${{ v }} -eq 1 ]]", "[[ -v ${{ v }} ]]", "(( ${{ w }} > 1 ))", "a[${{ w }}]=1",
         "a=([${{ w }}]=1)", "declare -i a; a=(${{ w }})", "compgen -W ${{ v }}",
         "declare -i n; n=${{ w }}", "declare -a a=${{ v }}", "declare ${{ v }}=1",
-        "for ((i = 0; i < ${{ w }}; i++)); do :; done", "function f { eval ${{ v }}; }"}) {
+        "for ((i = 0; i < ${{ w }}; i++)); do :; done", "function f { eval ${{ v }}; }",
+        "sh <<< ${{ v }}", "<<< \"x ${{ v }}\" bash -s", "source /dev/stdin <<< ${{ v }}"}) {
     EXPECT_NE(Refusal(Shell::kBash, script), "") << script;
   }
 }
