@@ -202,7 +202,10 @@ Status SupervisorClient::AwaitHello() {
   wire::Hello hello;
   std::array<char, 64> bytes{};
   ssize_t size = 0;
-  if (poll(&waiting, 1, kHelloTimeoutMs) == 1) {
+  int ready = poll(&waiting, 1, kHelloTimeoutMs);
+  // A signal for this program says nothing of the supervisor.
+  while (ready < 0 && errno == EINTR) ready = poll(&waiting, 1, kHelloTimeoutMs);
+  if (ready == 1) {
     size = recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
   }
   if (ReadAs({bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))}, hello) &&
