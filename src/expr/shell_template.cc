@@ -89,6 +89,12 @@ std::string ScanOther(std::string_view text, Binder* binder,
 
 }  // namespace
 
+Shell ShellOf(std::string_view program) {
+  const std::string_view name = program.substr(program.rfind('/') + 1);
+  if (name == "bash") return Shell::kBash;
+  return name == "sh" || name == "dash" ? Shell::kSh : Shell::kOther;
+}
+
 Result<ShellTemplate> ShellTemplate::Parse(std::string_view text, Shell shell,
                                            const Environment& environment,
                                            std::vector<Fault>* faults) {

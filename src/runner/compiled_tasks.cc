@@ -1,7 +1,6 @@
 #include "compiled_tasks.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <variant>
 
 namespace headworks {
@@ -22,14 +21,6 @@ const expr::Environment& Variables() {
     return environment;
   }();
   return kVariables;
-}
-
-/// By the name of the program that runs the script.
-expr::Shell ShellOf(const model::ShellAction& action) {
-  if (action.shell.empty()) return expr::Shell::kSh;
-  const std::string name = std::filesystem::path(action.shell.front()).filename();
-  if (name == "bash") return expr::Shell::kBash;
-  return name == "sh" || name == "dash" ? expr::Shell::kSh : expr::Shell::kOther;
 }
 
 /// Compiles one task; keeps the first thing that is wrong.
@@ -84,7 +75,9 @@ class Compiler {
       AddList("exec", exec->argv, compiled.argv);
     const auto* shell = std::get_if<model::ShellAction>(&task_.action);
     if (!shell || !HasTemplate(shell->script)) return;
-    auto script = expr::ShellTemplate::Parse(shell->script, ShellOf(*shell), Variables(), nullptr);
+    const expr::Shell by =
+        shell->shell.empty() ? expr::Shell::kSh : expr::ShellOf(shell->shell.front());
+    auto script = expr::ShellTemplate::Parse(shell->script, by, Variables(), nullptr);
     if (script)
       compiled.script = *std::move(script);
     else

@@ -42,10 +42,7 @@ std::string_view CodeOf(expr::FaultKind kind) {
 expr::Shell ShellOf(const model::Task& task) {
   const auto* action = std::get_if<model::ShellAction>(&task.action);
   if (action == nullptr || action->shell.empty()) return expr::Shell::kSh;
-  std::string_view program = action->shell.front();
-  program = program.substr(program.rfind('/') + 1);
-  if (program == "bash") return expr::Shell::kBash;
-  return program == "sh" || program == "dash" ? expr::Shell::kSh : expr::Shell::kOther;
+  return expr::ShellOf(action->shell.front());
 }
 
 class ExpressionChecker {

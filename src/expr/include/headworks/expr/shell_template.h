@@ -22,14 +22,19 @@ enum class Shell : std::uint8_t {
   kOther,
 };
 
+/// By the name of the program, with or without its folder.  Whoever checks a script and whoever
+/// binds it must agree, so both ask here.
+Shell ShellOf(std::string_view program);
+
 /// A shell script with `${{ expr }}` in it, bound so that no value can be read as shell code.
 ///
 /// Each expression becomes a reference to a variable of the environment, `"${HEADWORKS_V1}"`, or
 /// without the quotes where it already stands between double quotes or in a here-document: always
 /// one word, byte for byte.  Where the shell would not expand it (single quotes, quoted
-/// here-documents), would read it as code (arithmetic, `eval`, `sh -c`), or where its quoting
-/// cannot be followed for sure, the expression is a fault that says to put it into `env`. In
-/// comments expressions stay as they are.  `$${{` stands for a literal `${{`.
+/// here-documents), would read it as code (arithmetic, `eval`, `sh -c`, what is fed to an
+/// interpreter), or where its quoting cannot be followed for sure, the expression is a fault that
+/// says to put it into `env`. In comments expressions stay as they are.  `$${{` stands for a
+/// literal `${{`.
 ///
 /// Threads.  Immutable, as `Program`.
 class ShellTemplate {
