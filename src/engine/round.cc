@@ -82,7 +82,9 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
 }
 
 bool Engine::TryCommit() {
-  Status committed = database_.runs().Commit(pending_->round);
+  const bool ahead = !due_page_ && MayAdmit();
+  Status committed = ahead ? database_.runs().CommitWhile(pending_->round, [this] { ReadAhead(); })
+                           : database_.runs().Commit(pending_->round);
   bool& unknown = pending_->maybe_committed;
   unknown = unknown || (!committed && committed.error().code == Code::kUnavailable);
   if (!committed && unknown) {

@@ -181,6 +181,9 @@ World::World(const ScheduleOptions& options)
   if (dice_.Chance(300)) engine_options_.max_runs = 1 + dice_.Below(3);
   if (dice_.Chance(200)) engine_options_.max_task_states = 1 + dice_.Below(40);
   if (dice_.Chance(300)) engine_options_.max_round_rows = 1 + dice_.Below(40);
+  if (options_.plain) return;
+  weather_.faults.beside = 700;
+  if (dice_.Chance(500)) engine_options_.admit_batch = 1 + dice_.Below(4);
 }
 
 StoreFaults World::RandomStoreFaults() {
