@@ -185,8 +185,9 @@ class Walk {
   }
 
   void QueueAny() {
-    if (ready_.empty()) return;
-    const TaskNo no = *std::next(ready_.begin(), dice_.Roll(ready_.size()));
+    // Now and then one that nobody named: it may be asked about, waiting, or over.
+    const bool named = !ready_.empty() && !dice_.Percent(5);
+    const TaskNo no = named ? *std::next(ready_.begin(), dice_.Roll(ready_.size())) : AnyTask();
     ready_.erase(no);
     Send(QueueTask{no}, [&] { naive_.Queue(no); });
   }
