@@ -112,6 +112,23 @@ Status SetTenant(Settings& settings, std::string_view text) {
   return {};
 }
 
+Status SetTenantWeights(Settings& settings, std::string_view text) {
+  constexpr std::uint64_t kMost = 1'000;
+  settings.runner.tenant_weights.clear();
+  while (!text.empty()) {
+    const std::string_view item = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(item.size() + 1, text.size()));
+    const auto equals = item.find('=');
+    if (equals == 0 || equals == std::string_view::npos)
+      return Bad(item, "a tenant and its weight, e.g. acme=3");
+    HEADWORKS_ASSIGN(const auto weight, ParseNumber(item.substr(equals + 1), 1, kMost));
+    const std::string_view tenant = item.substr(0, equals);
+    if (!settings.runner.tenant_weights.emplace(tenant, weight).second)
+      return Bad(tenant, "named once only");
+  }
+  return {};
+}
+
 template <typename Enum>
 using Choice = std::pair<std::string_view, Enum>;
 
@@ -177,6 +194,18 @@ constexpr Setting kSettings[] = {
      SetNumber<&R::inline_queue_depth, 1, kMillion>, GetNumber<&R::inline_queue_depth>},
     {"task_timeout", "duration", "For tasks without a timeout of their own. 0s = none.", "",
      SetDuration<&R::task_timeout, 0>, GetDuration<&R::task_timeout>},
+    {"priority_ageing", "duration",
+     "Waiting so long counts as much as one step of priority. 0s = nothing.", "",
+     SetDuration<&R::priority_ageing, 0>, GetDuration<&R::priority_ageing>},
+    {"tenant_weights", "name=number,...",
+     "Ready tasks that a tenant may queue in its turn, 1 to 1000. Tenants not named: 1.", "",
+     SetTenantWeights,
+     [](const Settings& s) {
+       std::vector<std::string> weights;
+       for (const auto& [tenant, weight] : s.runner.tenant_weights)
+         weights.push_back(fmt::format("{}={}", tenant, weight));
+       return fmt::format("{}", fmt::join(weights, ","));
+     }},
     {"drain_timeout", "duration",
      "How long leaving waits for running tasks before it stops them; they run again later.", "",
      SetDuration<&R::drain_timeout, 0>, GetDuration<&R::drain_timeout>},

@@ -47,7 +47,7 @@ Result<RunNo> Engine::FirstRun() {
 
 Duration Engine::Tick() {
   if (!open_ || lost_) return Duration::max();
-  lanes_.resize(dispatcher_.lanes());
+  lanes_.resize(dispatcher_.lanes(), Lane{.ready = ReadyQueue(options_.ready_order)});
   if (pending_) {
     if (clock_.Monotonic() < pending_->retry_at) return pending_->retry_at;
     TryCommit();

@@ -557,8 +557,7 @@ void Engine::GrantCredit(std::vector<Work>& works) {
     const std::uint32_t max = dispatcher_.GetCapacity(l).max;
     // Deferred attempts hold their place: they were queued first.
     while (!lane.ready.empty() && lane.live < max && round_rows_ < options_.max_round_rows) {
-      const ReadyTask next = lane.ready.top();
-      lane.ready.pop();
+      const ReadyTask next = lane.ready.Pop();
       const auto found = slots_.find(next.run);
       if (found == slots_.end()) continue;
       Slot& slot = *found->second;

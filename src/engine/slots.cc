@@ -114,15 +114,18 @@ void Engine::Visit(Slot& slot) {
 
 void Engine::PushReady(Slot& slot, TaskNo task) {
   const model::Task& spec = slot.run.workflow->task(task);
-  lanes_[dispatcher_.LaneOf(spec)].ready.push(ReadyTask{
-      slot.run.header.priority + spec.priority, ready_order_++, slot.run.header.run_no, task});
+  const model::RunHeader& header = slot.run.header;
+  ReadyQueue& ready = lanes_[dispatcher_.LaneOf(spec)].ready;
+  ready.Push(header.tenant, {ready.Rank(header.priority + spec.priority, clock_.Monotonic()),
+                             ready_order_++, header.run_no, task});
 }
 
 void Engine::ReleaseHeld(Slot& slot) {
   const auto limit = static_cast<std::uint32_t>(slot.run.workflow->definition().max_parallel);
   for (std::uint32_t live = slot.run.live; live < limit && !slot.held.empty(); ++live) {
     const ReadyTask& next = slot.held.top();
-    lanes_[dispatcher_.LaneOf(slot.run.workflow->task(next.task))].ready.push(next);
+    lanes_[dispatcher_.LaneOf(slot.run.workflow->task(next.task))].ready.Push(
+        slot.run.header.tenant, next);
     slot.held.pop();
   }
 }

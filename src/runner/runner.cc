@@ -283,6 +283,8 @@ Status Runner::Parts::TakeOwnership() {
   engine_options.start_tasks = options.start_tasks;
   engine_options.max_runs = options.max_runs_in_memory;
   engine_options.max_task_states = options.max_task_states_in_memory;
+  engine_options.ready_order = {.tenant_weights = options.tenant_weights,
+                                .ageing = options.priority_ageing};
   dispatcher = std::make_unique<dispatch::DefaultDispatcher>(
       dispatch::Routes{.functions = "inline", .commands = "process"});
   evaluator = std::make_unique<WhenEvaluator>(database->query(), compiled);

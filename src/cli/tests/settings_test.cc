@@ -96,7 +96,12 @@ TEST_F(SettingsTest, NumbersAndSizesAreBounded) {
                                        {"max_log_bytes", "64MiB", "64MB"},
                                        {"lease_ttl", "1s", "999ms"},
                                        {"inbox_poll", "1ms", "0s"},
-                                       {"task_timeout", "0s", "10"}}) {
+                                       {"task_timeout", "0s", "10"},
+                                       {"tenant_weights", "a=1,b=1000", "a=1001"},
+                                       {"tenant_weights", "", "a=0"},
+                                       {"tenant_weights", "a=2", "a=2,a=2"},
+                                       {"tenant_weights", "a=2,", "=2"},
+                                       {"priority_ageing", "0s", "-1s"}}) {
     flags_ = {{key, good}};
     EXPECT_TRUE(Load()) << key << " " << good;
     flags_ = {{key, bad}};

@@ -134,6 +134,28 @@ TEST_F(EngineTest, DueRunsAreReadWhileARoundIsCommitted) {
   EXPECT_EQ(store_.lists, 4) << "one for each run, and one that finds no more";
 }
 
+TEST_F(EngineTest, OneTenantsFloodDoesNotHoldUpAnotherTenantsTask) {
+  const TenantId small("small");
+  const auto flood = Put(Tasks("w", 500));
+  ASSERT_TRUE(store_.workflows().PutVersion(small, flood->version(), flood->canonical_json(),
+                                            clock_.Now()));
+  dispatcher_.max = 4;
+  const auto started = Start(*flood);
+  Tick(2);
+  ASSERT_EQ(dispatcher_.taken.size(), 4U);
+  model::Namespace name = flood->name();
+  name.tenant = small.value;
+  engine_.Start({.tenant = small, .name = name, .version = flood->version(), .input = "{}"},
+                [](const auto& answer) { EXPECT_TRUE(answer); });
+  Tick(2);
+  for (int ended = 0; ended < 2; ++ended) {
+    Succeed(1);
+    Tick();
+  }
+  EXPECT_TRUE(std::ranges::any_of(
+      dispatcher_.taken, [&](const auto& attempt) { return attempt.key.tenant == small; }));
+}
+
 TEST_F(EngineTest, AnInboxThatRingsIsLookedAtWhenItRingsAndSeldomOtherwise) {
   BellStore store(clock_);
   ManualDispatcher dispatcher;

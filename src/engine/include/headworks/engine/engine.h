@@ -24,6 +24,7 @@
 #include "headworks/dispatcher/dispatcher.h"
 #include "headworks/engine/active_runs.h"
 #include "headworks/engine/evaluator.h"
+#include "headworks/engine/ready_queue.h"
 #include "headworks/executor/executor.h"
 #include "headworks/model/run.h"
 #include "headworks/model/step.h"
@@ -52,6 +53,7 @@ struct EngineOptions {
   std::uint32_t max_task_states = 1'000'000;
   /// Runs that are read from the store at once.
   std::size_t admit_batch = 1'000;
+  ReadyOrder ready_order;
   std::size_t max_round_rows = 2'000;
   std::size_t max_round_bytes = std::size_t{8} << 20;
   /// Starts that wait in memory for their round; beyond it Start answers kAtCapacity.
@@ -158,15 +160,6 @@ class Engine final : public executor::AttemptSink {
     std::int64_t inbox_id = 0;  // 0 = not from the inbox
     std::string dedupe_key;
   };
-  struct ReadyTask {
-    int priority;
-    std::uint64_t order;  // smaller = earlier
-    RunNo run;
-    TaskNo task;
-    bool operator<(const ReadyTask& other) const {
-      return priority != other.priority ? priority < other.priority : order > other.order;
-    }
-  };
   /// By what the lists of a store find a run.
   struct Listing {
     int priority;
@@ -206,9 +199,9 @@ class Engine final : public executor::AttemptSink {
   /// An executor may have it or not: it is asked until it knows.
   static constexpr int kInDoubt = -2;
   struct Lane {
-    std::priority_queue<ReadyTask> ready;
-    std::deque<LiveRef> deferred;  // accepted by nobody yet, same epoch
-    std::uint32_t live = 0;        // attempts not yet settled
+    ReadyQueue ready;
+    std::deque<LiveRef> deferred = {};  // accepted by nobody yet, same epoch
+    std::uint32_t live = 0;             // attempts not yet settled
   };
   struct Timer {
     Duration due;  // monotonic

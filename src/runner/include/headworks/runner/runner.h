@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,6 +50,11 @@ struct RunnerOptions {
   std::uint32_t inline_queue_depth = 1'024;
   /// For tasks that set no `timeout` of their own.  0 = none.
   Duration task_timeout{0};
+  /// Ready tasks are queued by tenant in turn, within a tenant by priority, then by age.  Waiting
+  /// so long counts as much as one step of priority; 0 = nothing.
+  Duration priority_ageing = std::chrono::minutes(1);
+  /// Tasks that a tenant may queue in its turn, 1 to 1,000; those that are not named, 1.
+  std::map<std::string, std::uint32_t, std::less<>> tenant_weights;
 
   /// Continue unfinished runs when opening.  If false they stay as they are until the next Open.
   bool enable_recovery = true;
