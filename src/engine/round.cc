@@ -462,14 +462,16 @@ void Engine::ApplyToSlot(Slot& slot, CommandWork& command) {
   using control::CommandKind;
   const control::Command& asked = command.command;
   const model::RunHeader& header = slot.run.header;
-  std::optional<TaskNo> task;
+  TaskNo task;
+  bool group = false;
   if (!asked.task.empty()) {
-    task = slot.run.workflow->Find(asked.task);
-    if (!task) {
-      command.result = Error{
-          Code::kNotFound, fmt::format("run {} has no task '{}'", header.run_id.value, asked.task)};
+    const auto named = slot.run.workflow->Select(asked.task);
+    if (!named) {
+      command.result = named.error();
       return;
     }
+    task = named->front();
+    group = slot.run.workflow->task(task).id != asked.task;
   }
   switch (asked.kind) {
     case CommandKind::kCancel:
@@ -481,15 +483,17 @@ void Engine::ApplyToSlot(Slot& slot, CommandWork& command) {
     case CommandKind::kResume:
       command.result = StepSlot(slot, model::ResumeRun{asked.actor});
       return;
-    case CommandKind::kRerun:
-      command.result =
-          StepSlot(slot, model::RerunTasks{asked.rerun, task.value_or(TaskNo(0)), asked.actor});
+    case CommandKind::kRerun: {
+      using Kind = model::ResetCursor::Kind;
+      const Kind kind = group && asked.rerun == Kind::kFrom ? Kind::kFromGroup : asked.rerun;
+      command.result = StepSlot(slot, model::RerunTasks{kind, task, asked.actor});
       return;
+    }
     case CommandKind::kMark:
-      if (!task)
+      if (asked.task.empty())
         command.result = Error{Code::kInvalidArgument, "mark needs the task's name"};
       else
-        command.result = StepSlot(slot, model::MarkTask{*task, asked.mark, asked.actor});
+        command.result = StepSlot(slot, model::MarkTask{task, asked.mark, asked.actor, group});
       return;
     case CommandKind::kDelete:
       if (!model::IsTerminal(header.state) || slot.run.live > 0)
