@@ -34,7 +34,10 @@ Result<Epoch> EpochOf(const RunView& view, TaskNo task, int n) {
 class LogPrinter {
  public:
   LogPrinter(const Context& context, const model::Workflow& workflow, bool named)
-      : context_(context), workflow_(workflow), named_(named) {}
+      : context_(context),
+        workflow_(workflow),
+        named_(named),
+        terminal_(Terminal::Of(stdout, context.settings().color, context.environment)) {}
 
   void Print(const log_store::Page& page) const {
     std::string text;
@@ -58,8 +61,8 @@ class LogPrinter {
     const std::string prefix = named_ ? task + " | " : std::string();
     if (entry.line.stream == log_store::Stream::kNote)
       return fmt::format("{}[headworks: {}]\n", prefix, entry.line.bytes);
-    // The bytes as they are: a log may well be piped into a tool that knows them.
-    return prefix + entry.line.bytes + "\n";
+    // Elsewhere the bytes as they are: a log may well be piped into a tool that knows them.
+    return prefix + (terminal_.screen ? ForScreen(entry.line.bytes) : entry.line.bytes) + "\n";
   }
 
   static std::string_view StreamName(log_store::Stream stream) {
@@ -77,6 +80,7 @@ class LogPrinter {
   const Context& context_;
   const model::Workflow& workflow_;
   bool named_;
+  Terminal terminal_;
 };
 
 /// Prints what is there; returns where to go on.

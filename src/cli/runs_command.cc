@@ -70,7 +70,7 @@ void PrintRunTables(const RunView& view, Instant now) {
     const model::AttemptRecord* last = view.LastAttempt(TaskNo(no));
     std::string what;
     if (last != nullptr && last->outcome.verdict != model::Verdict::kSucceeded)
-      what = DescribeOutcome(last->outcome);
+      what = DescribeEnd(view, *last);
     else if (task.reason != model::Reason::kNone)
       what = model::ReasonName(task.reason);
     table.AddRow({view.id(TaskNo(no)), std::string(model::TaskStateName(task.state)),
