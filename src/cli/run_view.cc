@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "headworks/base/text.h"
-
 namespace headworks::cli {
 namespace {
 
@@ -154,14 +152,6 @@ Result<std::vector<model::StoredTask>> RunReader::ReadRows(Runner& runner, RunVi
     if (page.size() < kPage) return rows;
     after = page.back().row.task;
   }
-}
-
-Result<TaskNo> FindTask(const model::Workflow& workflow, std::string_view id) {
-  if (const auto task = workflow.Find(id)) return *task;
-  std::vector<std::string_view> ids;
-  for (const model::Task& task : workflow.definition().tasks) ids.push_back(task.id);
-  return Error{Code::kNotFound, fmt::format("workflow {} has no task '{}'{}",
-                                            workflow.name().workflow, id, DidYouMean(id, ids))};
 }
 
 std::vector<std::uint32_t> Levels(const model::Workflow& workflow) {

@@ -73,9 +73,6 @@ class RunReader {
   std::shared_ptr<const model::Workflow> workflow_;
 };
 
-/// kNotFound with the nearest id.
-Result<TaskNo> FindTask(const model::Workflow& workflow, std::string_view id);
-
 /// Longest way from a root, per task.
 std::vector<std::uint32_t> Levels(const model::Workflow& workflow);
 

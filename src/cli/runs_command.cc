@@ -186,18 +186,24 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   const Instant now = context.clock.Now();
   HEADWORKS_ASSIGN(const RunView view, RunReader(context).Read(*runner, run, now));
-  HEADWORKS_ASSIGN(const TaskNo no, FindTask(*view.workflow, task));
-  const auto lines = ExplainTask(view, no, !engine.empty(), now);
-  if (context.wants_table()) {
-    Print(fmt::format("{}\n", fmt::join(lines, "\n")));
-    return Exit::kOk;
+  HEADWORKS_ASSIGN(const auto tasks, view.workflow->Select(task));
+  const Terminal terminal = Terminal::Of(stdout, context.settings().color, context.environment);
+  std::string text;
+  json::array list;
+  for (const TaskNo no : tasks) {
+    const auto lines = ExplainTask(view, no, !engine.empty(), now);
+    if (!text.empty()) text += '\n';
+    for (const std::string& line : lines) text += terminal.Foreign(line) + "\n";
+    json::object& object = list.emplace_back(TaskJson(view, no)).as_object();
+    object["run"] = view.header.run_no.value;
+    object["engine_live"] = !engine.empty();
+    object["why"] = json::array(lines.begin(), lines.end());
   }
-  json::object object = TaskJson(view, no);
-  object["run"] = view.header.run_no.value;
-  object["engine_live"] = !engine.empty();
-  json::array& why = object["why"].emplace_array();
-  for (const std::string& line : lines) why.emplace_back(line);
-  PrintValue(context.settings().output, object);
+  const bool one = view.workflow->task(tasks.front()).id == task;
+  if (context.wants_table())
+    Print(text);
+  else
+    PrintValue(context.settings().output, one ? list.front() : json::value(std::move(list)));
   return Exit::kOk;
 }
 

@@ -570,10 +570,12 @@ Result<std::vector<std::pair<std::string, std::string>>> Runner::Failures(
 Result<std::string> RunHandle::Output(std::string_view task_id) const {
   HEADWORKS_ASSIGN(const auto header, Status());
   HEADWORKS_ASSIGN(const auto workflow, runner_->GetWorkflow(header.version));
-  const auto task = workflow->Find(task_id);
-  if (!task)
-    return Error{Code::kNotFound, fmt::format("run {} has no task '{}'", run_id_.value, task_id)};
-  HEADWORKS_ASSIGN(auto ends, runner_->query().ReadEnds(header.tenant, run_, {&*task, 1}));
+  HEADWORKS_ASSIGN(const auto tasks, workflow->Select(task_id));
+  if (tasks.size() > 1)
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{} is a matrix of {} tasks; name one of them, such as {}", task_id,
+                             tasks.size(), workflow->task(tasks.front()).id)};
+  HEADWORKS_ASSIGN(auto ends, runner_->query().ReadEnds(header.tenant, run_, tasks));
   return std::move(ends.front().output);
 }
 

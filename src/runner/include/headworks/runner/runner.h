@@ -118,13 +118,14 @@ class RunHandle {
   /// Until the run ended, or kUnavailable after `timeout` (the run goes on).
   Result<RunResult> Wait(Duration timeout = std::chrono::hours(24 * 365)) const;
   Result<model::RunHeader> Status() const;
-  /// The output of a task as JSON text; empty = none (yet).
+  /// The output of a task as JSON text; empty = none (yet).  Of a matrix, name one instance.
   Result<std::string> Output(std::string_view task_id) const;
   /// These return once the consequence is committed.  kConflict: the state forbids it.
   headworks::Status Cancel() const;
   headworks::Status Pause() const;
   headworks::Status Resume() const;
   headworks::Status RerunFailed() const;
+  /// The id of a matrix means all its instances.
   headworks::Status RerunFrom(std::string_view task_id) const;
   headworks::Status RerunAll() const;
 
