@@ -105,6 +105,41 @@ class ShowTest(Case):
         self.assertIn("run: |\n      echo one\n      echo two\n",
                       self.hw("workflow", "show", self.dir / "everything.yaml", "-o", "yaml").stdout)
 
+    GRIDS = """
+version: 1
+name: grids
+tasks:
+  build:
+    run: echo ${{ matrix.os }}
+    matrix: {os: [linux, mac], size: [1, 2.5], exclude: [{os: linux, size: 1}]}
+  test:
+    run: echo ${{ needs.build.states.join(" ") }}
+    needs: [build]
+    matrix: {os: [mac, linux, bsd], include: [{os: bsd, slow: true}, {os: aix, slow: false}]}
+  pack:
+    run: echo ${{ needs.test.state }}
+    needs: [first, test]
+    matrix: {include: [{os: linux, kind: deb}, {os: mac, kind: "010"}]}
+  odd:
+    run: echo ${{ matrix.os }}
+    needs: [test]
+    matrix: {include: [{kind: deb}, {kind: pkg, os: mac}]}
+    when: has(matrix.os)
+  first: {run: 'true'}
+"""
+
+    def test_effective_definition_of_every_example_and_matrix_is_of_the_same_version(self):
+        files = [*(ROOT / "examples").rglob("*.yaml"), *(ROOT / "src/cli/templates").glob("*.yaml")]
+        self.assertGreater(len(files), 20)
+        copies = [self.write(f"flows/{number}-{file.name}", file.read_text())
+                  for number, file in enumerate(files)]
+        copies.append(self.write("flows/grids.yaml", self.GRIDS))
+        for file in copies:
+            for kind in ("yaml", "json"):
+                shown = self.hw("workflow", "show", file, "-o", kind).stdout
+                again = self.write(f"flows/again.{kind}", shown)
+                self.assertEqual(self.version(again), self.version(file), shown)
+
     def test_registered_name_as_well_as_file(self):
         file = self.write("good.yaml", GOOD)
         self.hw("workflow", "register", file)

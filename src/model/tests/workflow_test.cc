@@ -82,6 +82,19 @@ TEST(Workflow, AMatrixNamesAllItsInstances) {
   EXPECT_EQ(w->Select("").error().code, Code::kNotFound);
 }
 
+TEST(Workflow, NamesInAnIdHaveValues) {
+  Task instance = Shell("m[1]");
+  instance.group = "m";
+  instance.matrix = R"({"n":1})";
+  instance.axes = {"n"};
+  EXPECT_EQ(FaultsOf(Of({instance})), Faults{});
+  const auto w = Workflow::Create(Of({instance})).value();
+  EXPECT_EQ(Workflow::FromCanonicalJson(w->canonical_json()).value()->task(TaskNo(0)).axes,
+            std::vector<std::string>{"n"});
+  instance.axes = {"n", "os"};
+  EXPECT_EQ(FaultsOf(Of({instance})), Faults{"HW1113 tasks.m[1].matrix"});
+}
+
 TEST(Workflow, RolesAreRangesInTheOrderOfARunsLife) {
   const auto w = Workflow::Create(Of({Shell("f2", {"f1"}, TaskRole::kFinally),
                                       Shell("c", {}, TaskRole::kOnCancel), Shell("m2", {"m1"}),

@@ -133,6 +133,8 @@ struct Task {
   std::string id;
   /// Of a matrix's instance: the id it was written under, and its combination, a JSON object.
   std::string group, matrix;
+  /// ... and the names in it whose values stand in the id, in that order.
+  std::vector<std::string> axes;
   TaskRole role = TaskRole::kMain;
   /// Ids of upstream tasks; each of the same role, except that `finally` and `on_cancel` tasks may
   /// only need tasks of their own role.
