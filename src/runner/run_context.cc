@@ -71,6 +71,7 @@ Result<json::object> Needs(store::RunQuery& query, const ContextOf& of) {
 /// What `finally` tasks know of the rest.
 Status AddOutcome(store::RunQuery& query, const ContextOf& of, const model::RunHeader& header,
                   json::object& run) {
+  const bool cancelled = header.cancel_requested_at != Instant{};
   json::array failed;
   bool decided = false;
   for (std::optional<TaskNo> after;;) {
@@ -78,17 +79,18 @@ Status AddOutcome(store::RunQuery& query, const ContextOf& of, const model::RunH
     for (const store::TaskRecord& row : rows) {
       after = row.row.task;
       const model::Task& task = of.workflow.task(row.row.task);
-      if (task.role == model::TaskRole::kFinally || (row.row.state != model::TaskState::kFailed &&
-                                                     row.row.state != model::TaskState::kCancelled))
+      if (task.role == model::TaskRole::kFinally || task.allow_failure) continue;
+      // Where all was cancelled, that is no task's fault.
+      if (row.row.state != model::TaskState::kFailed &&
+          (cancelled || row.row.state != model::TaskState::kCancelled))
         continue;
-      decided |= !task.allow_failure;
-      if (row.row.state == model::TaskState::kFailed && failed.size() < kMostFailedTasks)
-        failed.emplace_back(task.id);
+      decided = true;
+      if (failed.size() < kMostFailedTasks) failed.emplace_back(task.id);
     }
     if (rows.size() < 1'000) break;
   }
   std::string_view outcome = decided ? "failed" : "succeeded";
-  if (header.cancel_requested_at != Instant{})
+  if (cancelled)
     outcome = header.reason == model::Reason::kCancelRequested ? "cancelled" : "failed";
   run["outcome"] = json::string(outcome);
   run["failed_tasks"] = std::move(failed);
