@@ -8,7 +8,6 @@
 
 #include "headworks/base/json.h"
 #include "headworks/base/time.h"
-#include "headworks/expr/template.h"
 #include "headworks/spec/params.h"
 
 namespace headworks {
@@ -108,24 +107,6 @@ Result<json::object> RunOf(store::RunQuery& query, const ContextOf& of) {
   return run;
 }
 
-/// Parameters that were not given and whose defaults are templates over `run` and `slot`.
-Status RenderDefaults(const std::map<std::string, model::Param>& params, json::object& context) {
-  json::object& given = context["params"].as_object();
-  for (const auto& [name, param] : params) {
-    if (given.contains(name)) continue;
-    const auto text = spec::TemplateDefault(param);
-    if (!text) continue;
-    expr::Environment variables;
-    for (const char* variable : {"run", "slot"})
-      HEADWORKS_TRY(variables.Declare(variable, expr::Type()));
-    HEADWORKS_ASSIGN(const auto made, expr::Template::Parse(*text, variables, nullptr));
-    HEADWORKS_ASSIGN(json::value value, made.Render(context, {}));
-    HEADWORKS_TRY(spec::CheckParam(name, param, value));
-    given[name] = std::move(value);
-  }
-  return {};
-}
-
 void ToDouble(json::value& value) {
   if (value.is_int64() || value.is_uint64()) value = value.to_number<double>();
 }
@@ -160,7 +141,7 @@ Result<json::object> ReadRunContext(store::RunQuery& query, const ContextOf& of)
   HEADWORKS_ASSIGN(context["needs"], Needs(query, of));
   HEADWORKS_ASSIGN(context["run"], RunOf(query, of));
   context["slot"] = nullptr;
-  HEADWORKS_TRY(RenderDefaults(of.workflow.definition().params, context));
+  HEADWORKS_TRY(spec::RenderDefaults(of.workflow.definition(), context));
   context["matrix"] = Combination(of.workflow.task(of.task));
   return context;
 }

@@ -12,7 +12,7 @@
 #include "headworks/expr/program.h"
 #include "headworks/expr/shell_template.h"
 #include "headworks/expr/template.h"
-#include "headworks/spec/params.h"
+#include "param_value.h"
 #include "scalar_place.h"
 #include "workflow_reader.h"
 

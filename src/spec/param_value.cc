@@ -171,4 +171,17 @@ std::string ParamProblem(const model::Param& param, const json::value& value) {
   return "";
 }
 
+Status CheckParam(std::string_view name, const model::Param& param, const json::value& value) {
+  const std::string problem = ParamProblem(param, value);
+  if (problem.empty()) return {};
+  return Error{Code::kInvalidArgument,
+               fmt::format("parameter {} takes {}, not {}", name, problem, CanonicalJson(value))};
+}
+
+std::optional<std::string> TemplateDefault(const model::Param& param) {
+  const auto value = ParseJson(param.default_json, {});
+  if (!value || !IsTemplate(*value)) return std::nullopt;
+  return std::string(std::string_view(value->get_string()));
+}
+
 }  // namespace headworks::spec

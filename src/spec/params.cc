@@ -7,6 +7,7 @@
 
 #include "headworks/base/json.h"
 #include "headworks/base/text.h"
+#include "headworks/expr/template.h"
 #include "param_value.h"
 
 namespace headworks::spec {
@@ -116,17 +117,21 @@ Result<std::string> ParseParams(const model::WorkflowDefinition& workflow,
   return CanonicalJson(json::object{{"input", *std::move(input)}, {"params", std::move(params)}});
 }
 
-std::optional<std::string> TemplateDefault(const model::Param& param) {
-  const auto value = ParseJson(param.default_json, {});
-  if (!value || !IsTemplate(*value)) return std::nullopt;
-  return std::string(std::string_view(value->get_string()));
-}
-
-Status CheckParam(std::string_view name, const model::Param& param, const json::value& value) {
-  const std::string problem = ParamProblem(param, value);
-  if (problem.empty()) return {};
-  return Error{Code::kInvalidArgument,
-               fmt::format("parameter {} takes {}, not {}", name, problem, CanonicalJson(value))};
+Status RenderDefaults(const model::WorkflowDefinition& workflow, json::object& context) {
+  json::object& given = context.at("params").as_object();
+  for (const auto& [name, param] : workflow.params) {
+    if (given.contains(name)) continue;
+    const auto text = TemplateDefault(param);
+    if (!text) continue;
+    expr::Environment variables;
+    for (const char* variable : {"run", "slot"})
+      HEADWORKS_TRY(variables.Declare(variable, expr::Type()));
+    HEADWORKS_ASSIGN(const auto made, expr::Template::Parse(*text, variables, nullptr));
+    HEADWORKS_ASSIGN(json::value value, made.Render(context, {}));
+    HEADWORKS_TRY(CheckParam(name, param, value));
+    given[name] = std::move(value);
+  }
+  return {};
 }
 
 }  // namespace headworks::spec

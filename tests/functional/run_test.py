@@ -85,6 +85,18 @@ class RunTest(Case):
         self.assertEqual([task["level"] for task in plan["tasks"]], [0, 1])
         self.assertFalse(self.store.exists())
 
+    def test_dry_run_shows_the_defaults_that_a_run_computes(self):
+        self.write("daily.yaml", "version: 1\nname: daily\nparams:\n  n: 1\n"
+                                 "  day: {type: date, default: '${{ run.date }}'}\n"
+                                 "  of: ${{ run.workflow }}\ntasks: {a: {run: 'true'}}\n")
+        plan = self.json("run", "daily.yaml", "--dry-run")
+        self.assertRegex(plan["input"]["params"].pop("day"), r"^\d{4}-\d\d-\d\d$")
+        self.assertEqual(plan["input"], {"input": {}, "params": {"n": 1, "of": "daily"}})
+        self.assertEqual(plan["computed"], ["day", "of"])
+        out = self.hw("run", "daily.yaml", "--dry-run", "-p", "day=2026-01-31").stdout
+        self.assertIn('"day":"2026-01-31"', out)
+        self.assertIn("computed as of now, and again when a run starts: of\n", out)
+
     def test_what_never_runs_is_told_when_that_is_known(self):
         self.write("f.yaml", f"""
 version: 1

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/json.hpp>
+
+#include "headworks/base/json.h"
 #include "headworks/spec/workflow_file.h"
 
 namespace headworks::spec {
@@ -26,6 +29,19 @@ TEST(Params, DefaultsAndInputStandSideBySide) {
   EXPECT_EQ(Parse(made, {"day=x"}), R"({"input":{},"params":{"day":"x","n":1}})");
   EXPECT_EQ(Parse(Declares({{"n", "3"}, {"s", "\"x\""}}), {}, R"({"k": [1]})"),
             R"({"input":{"k":[1]},"params":{"n":3,"s":"x"}})");
+}
+
+TEST(Params, DefaultsAreRenderedWhereNothingWasGiven) {
+  auto workflow =
+      Declares({{"day", R"("${{ run.date }}")"}, {"n", "1"}, {"late", R"("${{ run.x }}")"}});
+  boost::json::object context{
+      {"params", {{"n", 2}, {"late", "no"}}}, {"run", {{"date", "2026-01-31"}}}, {"slot", nullptr}};
+  ASSERT_TRUE(RenderDefaults(workflow, context));
+  EXPECT_EQ(CanonicalJson(context.at("params")), R"({"day":"2026-01-31","late":"no","n":2})");
+  workflow.params.at("day").pattern = "[0-9]{4}";
+  context.at("params").as_object().erase("day");
+  EXPECT_EQ(RenderDefaults(workflow, context).error().code, Code::kInvalidArgument);
+  EXPECT_TRUE(RenderDefaults(workflow, context).error().message.starts_with("parameter day takes"));
 }
 
 TEST(Params, ValuesAreReadAsTheTypeOfTheDefault) {

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <boost/json/value.hpp>
-#include <optional>
+#include <boost/json/object.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,10 +23,8 @@ Result<std::string> ParseParams(const model::WorkflowDefinition& workflow,
                                 std::span<const std::string> assignments,
                                 std::string_view input_json);
 
-/// The template that makes the default of a parameter; nullopt = the default is a value.
-std::optional<std::string> TemplateDefault(const model::Param& param);
-/// Whether the parameter takes what its template said.  kInvalidArgument names both.
-Status CheckParam(std::string_view name, const model::Param& param,
-                  const boost::json::value& value);
+/// Adds to `context`'s "params" those that were not given and whose default is a template, made
+/// from the context's "run" and "slot".  kInvalidArgument names the parameter and what is wrong.
+Status RenderDefaults(const model::WorkflowDefinition& workflow, boost::json::object& context);
 
 }  // namespace headworks::spec
