@@ -10,6 +10,7 @@
 #include "output.h"
 #include "records.h"
 #include "run_view.h"
+#include "workflow_file.h"
 
 namespace headworks::cli {
 namespace {
@@ -114,6 +115,24 @@ Result<RunNo> Execute(const Context& context, Runner& runner, const RunCommandAr
   return run;
 }
 
+/// A rerun keeps its version (I2): said where the file that it came from says something else now.
+Status NoteOtherVersion(const Context& context, Runner& runner, RunNo run) {
+  HEADWORKS_ASSIGN(const RunView view,
+                   RunReader(context).ReadSummary(runner, fmt::format("{}", run.value)));
+  const auto record = runner.workflows().Get(view.header.name);
+  if (!record && record.error().code == Code::kNotFound) return {};
+  if (!record) return record.error();
+  if (record->source.empty()) return {};
+  const auto now = LoadWorkflow(context.settings(), record->source, view.header.name.workflow);
+  if (now && (*now)->version() == view.header.version) return {};
+  if (!now && now.error().code == Code::kNotFound) return {};
+  Note(
+      fmt::format("{0} is no longer as it was when run {1} started: the rerun keeps the version of "
+                  "the run; `{2}` starts a new run with the file as it is now",
+                  record->source, run.value, CommandLine(context, "run " + record->source)));
+  return {};
+}
+
 }  // namespace
 
 Result<Exit> ListRuns(const Context& context, const ListRunsArgs& args) {
@@ -215,6 +234,7 @@ Result<Exit> RerunAndFollow(const Context& context, const RunCommandArgs& args) 
   HEADWORKS_ASSIGN(const RunNo run, AskEngine(context, runner, options, [&](Runner& engine) {
                      return Execute(context, engine, args);
                    }));
+  HEADWORKS_TRY(NoteOtherVersion(context, *runner, run));
   return FollowToEnd(context, std::move(runner), run, signals);
 }
 
@@ -223,6 +243,8 @@ Result<Exit> CommandRun(const Context& context, const RunCommandArgs& args) {
   HEADWORKS_ASSIGN(const RunNo run,
                    AskEngine(context, runner, OptionsForCommands(context),
                              [&](Runner& engine) { return Execute(context, engine, args); }));
+  if (args.kind == control::CommandKind::kRerun)
+    HEADWORKS_TRY(NoteOtherVersion(context, *runner, run));
   const bool engine = runner->is_engine();
   std::string state = "deleted";
   if (args.kind != control::CommandKind::kDelete) {

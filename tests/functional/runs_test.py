@@ -209,6 +209,18 @@ class CommandTest(Case):
         self.write("a.go", "")
         self.ends(runner, OK)
 
+    def test_rerun_after_the_file_changed_says_which_version_it_keeps(self):
+        self.hw("run", "bad.yaml", code=FAILED)
+        self.write("fixed", "")
+        self.assertNotIn("as it was", self.hw("runs", "rerun", "1").stderr)
+        file = self.write("bad.yaml", BAD_FLOW + "  c: {run: echo new}\n")
+        for more in ([], ["--detach"]):
+            done = self.hw("runs", "rerun", "1", "--all", *more)
+            self.assertIn(f"{file} is no longer as it was when run 1 started: the rerun keeps the "
+                          f"version of the run; `headworks run {file}` starts a new run",
+                          done.stderr)
+            self.assertNotIn("task c", done.stdout)
+
     def test_why_says_what_failed(self):
         self.hw("run", "bad.yaml", code=FAILED)
         out = self.hw("runs", "why", "@last", "b").stdout
