@@ -132,11 +132,17 @@ Result<Exit> RunFile(const Context& context, const RunArgs& args) {
   // Before anything is opened, so that a bad parameter leaves no trace.
   HEADWORKS_ASSIGN(const std::string input,
                    spec::ParseParams(workflow->definition(), start.params, start.input));
-  if (args.dry_run) return PrintPlan(context, *workflow, input);
+  const Status has_functions = CheckFunctions(*workflow, args.file);
+  if (args.dry_run) {
+    if (!has_functions) Note("warning: " + has_functions.error().message);
+    return PrintPlan(context, *workflow, input);
+  }
   if (args.resume) return Resume(context, *workflow);
 
-  if (args.detach) {
+  if (args.detach || !has_functions) {
     HEADWORKS_ASSIGN(const std::string engine, FindEngine(context));
+    // Another engine may well have the functions: it is the one that calls them.
+    if (engine.empty()) HEADWORKS_TRY(has_functions);
     if (engine.empty())
       return Error{Code::kUnavailable,
                    fmt::format("no engine is running on {} that could take the run; start one "

@@ -126,6 +126,10 @@ class Folder {
       Fail(workflow.error());
       return {};
     }
+    if (const Status has_functions = CheckFunctions(**workflow, file); !has_functions) {
+      Fail(has_functions.error());
+      return {};
+    }
     const std::string& name = (*workflow)->name().workflow;
     const auto [known, inserted] = file_of_.emplace(name, file);
     if (!inserted && known->second != file) {

@@ -97,6 +97,21 @@ class RunTest(Case):
         self.assertIn('"day":"2026-01-31"', out)
         self.assertIn("computed as of now, and again when a run starts: of\n", out)
 
+    def test_function_that_this_program_lacks_is_refused_before_anything_starts(self):
+        flow = "version: 1\nname: calls\ntasks: {a: {run: 'true'}, b: {function: resize}}\n"
+        self.write("flows/calls.yaml", flow)
+        done = self.hw("run", "flows/calls.yaml", code=USAGE)
+        self.assertIn("task b calls the function resize, which this program does not have",
+                      done.stderr)
+        self.assertIn("HEADWORKS_TASK", done.stderr)
+        self.assertIn("warning: ", self.hw("run", "flows/calls.yaml", "--dry-run").stderr)
+        self.assertFalse(self.store.exists())
+        self.write("flows/chain.yaml", CHAIN)
+        engine = self.engine_up("flows")
+        self.until_said(engine, "workflow chain registered")
+        self.assertIn("task b calls the function resize", self.text(engine))
+        self.assertEqual([flow["workflow"] for flow in self.json("workflow", "list")], ["chain"])
+
     def test_what_never_runs_is_told_when_that_is_known(self):
         self.write("f.yaml", f"""
 version: 1

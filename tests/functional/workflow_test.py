@@ -69,6 +69,18 @@ class ValidateTest(Case):
         self.assertEqual((fault["file"], fault["line"], fault["column"]), ("bad.yaml", 4, 15))
         self.assertIn("needs", fault["message"])
 
+    def test_function_that_this_program_lacks_is_a_warning(self):
+        file = self.write("calls.yaml", "version: 1\nname: calls\ntasks: {a: {function: resize}}\n")
+        done = self.hw("workflow", "validate", file)
+        self.assertIn("1 of 1 files good", done.stdout)
+        self.assertRegex(done.stderr, r"warning: .*calls.yaml: task a calls the function resize, which "
+                                      r"this program does not have\nit has none; .*HEADWORKS_TASK")
+        checked = self.json("workflow", "validate", file)[0]
+        self.assertTrue(checked["valid"])
+        self.assertIn("resize", checked["warnings"][0])
+        self.assertEqual(checked["faults"], [])
+        self.assertIn("warning: ", self.hw("workflow", "register", file).stderr)
+
     def test_standard_input(self):
         self.assertIn("1 of 1", self.hw("workflow", "validate", "-", input=GOOD).stdout)
         done = self.hw("workflow", "validate", "-", input=BAD, code=USAGE)
