@@ -50,7 +50,8 @@ ARROWS["sim"] = [*ARROWS["runner"], "runner", "store_sqlite_testing"]
 LIBRARIES = {
     r"sqlite3\.h": ["store_sqlite", "log_store_sqlite"],
     r"libpq-fe\.h": ["store_postgres"],
-    r"yaml-cpp/": ["spec", "cli"],
+    r"yaml\.h": ["spec"],
+    r"yaml-cpp/": ["cli"],
     r"re2/": ["executor_process", "expr", "spec"],
     r"CLI/": ["cli", "bin"],
     r"grpcpp/": ["worker", "server"],

@@ -35,7 +35,8 @@ constexpr auto kExplanations = std::to_array<Explanation>({
     {"HW1005", "a part of YAML that is not taken",
      "A workflow file is one YAML document without tags. Not taken are: tags (!!str, !custom), "
      "because they make the same text mean different things; a second document after ---, because "
-     "a file holds one workflow; keys that are no text; and << with something that is no map. "
+     "a file holds one workflow; keys that are no text; << with something that is no map; and the "
+     "characters U+0085, U+2028 and U+2029 as such, which end a line in older YAML. "
      "Quotes make text of a number, so !!str 1 is written \"1\"."},
     {"HW1006", "an unknown key",
      "Keys are checked, because a misspelt one would otherwise be a setting that silently does "

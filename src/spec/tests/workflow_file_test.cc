@@ -321,6 +321,14 @@ TEST(WorkflowFile, MessagesSayWhatToWrite) {
   says("version: 1\ntasks:\n  a: {exec: [x}\n", "another bracket was opened last");
   says("version: 1\ntasks:\n  a: {exec: [x\n", "a [ is not closed");
   says("version: 1\ntasks:\n  a: {run: x}\n b: {run: x}\n", "check the indentation");
+  says("version: 1\n tasks:\n  a: {run: x}\n", "text with ': ' in it needs quotes");
+  says("version: 1\ntasks: {a: {exec: [x,\n", "a [ is not closed");
+  says("version: 1\ntasks:\n  a:\n    run: x\n    needs\n  b: {run: x}\n", "a key needs ': '");
+  says("version: 1\ntasks: {a: {run: *.sh}}\n", "that begins with this character needs quotes");
+  says("version: 1\ntasks: {a: {run: @x}}\n", "that begins with this character needs quotes");
+  says("version: 1\ntasks:\n  a: {run: x, when: !\"x\"}\n", "begins with ! is meant");
+  says("version: 1\ntasks:\n  a:\n    run: | echo\n", "begins on the next line");
+  says("version: 1\ntasks:\n  a: {run: x, needs: *b}\n", "no anchor &b stands before this");
 }
 
 TEST(WorkflowFile, NameOfTheFileMustDoOrANameBeGiven) {
