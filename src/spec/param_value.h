@@ -8,9 +8,6 @@
 
 namespace headworks::spec {
 
-/// "a whole number", "text": what a value of `type` looks like to a person.
-std::string_view DescribeType(model::ParamType type);
-
 /// The type that `value` shows; kAny for null.
 model::ParamType TypeOfValue(const boost::json::value& value);
 

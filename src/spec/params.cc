@@ -7,6 +7,7 @@
 
 #include "headworks/base/json.h"
 #include "headworks/base/text.h"
+#include "headworks/model/declared_type.h"
 #include "param_value.h"
 
 namespace headworks::spec {
@@ -63,7 +64,7 @@ class Assigner {
       param.type = model::ParamType::kNumber;
     auto coerced = Coerce(text, param.type);
     const std::string problem =
-        coerced ? ParamProblem(param, *coerced) : std::string(DescribeType(param.type));
+        coerced ? ParamProblem(param, *coerced) : std::string(model::DescribeType(param.type));
     if (problem.empty())
       *value = std::move(*coerced);
     else
