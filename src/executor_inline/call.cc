@@ -6,6 +6,7 @@
 #include <boost/json.hpp>
 
 #include "headworks/base/json.h"
+#include "headworks/model/declared_type.h"
 
 namespace headworks::executor_inline {
 namespace {
@@ -48,25 +49,27 @@ CallEnd InputEnd(const Error& error) {
   return end;
 }
 
-CallEnd OutputEnd(Json json) {
+CallEnd OutputEnd(Json json, const model::OutputSpec& spec) {
   CallEnd end;
-  if (json.text.empty()) return end;
-  if (auto object = ParseJsonObject(json.text, "output", JsonLimits{}); !object)
-    return End(Verdict::kFailed, Reason::kOutput, object.error().message);
+  if (!json.text.empty())
+    if (auto object = ParseJsonObject(json.text, "output", JsonLimits{}); !object)
+      return End(Verdict::kFailed, Reason::kOutput, object.error().message);
+  if (const Status as_declared = model::CheckOutput(spec, json.text); !as_declared)
+    return End(Verdict::kFailed, Reason::kOutput, as_declared.error().message);
   end.outcome.output = std::move(json.text);
   return end;
 }
 
 }  // namespace
 
-CallEnd Call(const TaskFunction& function, TaskContext& context) {
+CallEnd Call(const TaskFunction& function, TaskContext& context, const model::OutputSpec& output) {
   try {
     TaskResult<Json> result = function(context);
     if (result.fail() != nullptr)
       return End(Verdict::kFailed, Reason::kError, result.fail()->what());
     if (result.skip() != nullptr) return End(Verdict::kSkipped, Reason::kNone, result.skip()->why);
     if (result.snooze() != nullptr) return SnoozeEnd(*result.snooze());
-    return OutputEnd(std::move(*result.value()));
+    return OutputEnd(std::move(*result.value()), output);
   } catch (const Fail& fail) {
     return End(Verdict::kFailed, Reason::kError, fail.what());
   } catch (const Skip& skip) {

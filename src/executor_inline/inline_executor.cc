@@ -374,8 +374,8 @@ CallEnd InlineExecutor::CallGuarded(Entry& entry) {
     info.idempotency_key = inputs.IdempotencyKey();
     return entry.function(given);
   };
-  CallEnd end =
-      Call(attempt.task().idempotency_key.empty() ? entry.function : with_own_key, context);
+  CallEnd end = Call(attempt.task().idempotency_key.empty() ? entry.function : with_own_key,
+                     context, attempt.task().output);
   if (timeout > Duration{0}) {
     const std::scoped_lock lock(mutex_);
     timed_.erase(entry.serial);

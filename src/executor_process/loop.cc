@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "headworks/model/declared_type.h"
 #include "impl.h"
 #include "output_file.h"
 
@@ -202,11 +203,15 @@ void ProcessExecutor::Impl::Handle(const supervisor::Ended& ended) {
   End(running, std::move(outcome));
 }
 
-/// The output of a success, which is none if it cannot be taken.
+/// The output of a success, which is none if it cannot be taken or is not as declared.
 void ProcessExecutor::Impl::TakeOutput(const Running& running, model::Outcome& outcome) {
-  const model::OutputMode mode = running.offer.task().output.mode;
-  auto output = mode == model::OutputMode::kFile ? ReadOutputFile(running.files.output)
-                                                 : OutputOfStdout(mode, running.stdout_text);
+  const model::OutputSpec& spec = running.offer.task().output;
+  auto output = spec.mode == model::OutputMode::kFile
+                    ? ReadOutputFile(spec, running.files.output)
+                    : OutputOfStdout(spec.mode, running.stdout_text);
+  if (output)
+    if (const Status as_declared = model::CheckOutput(spec, *output); !as_declared)
+      output = as_declared.error();
   if (output) {
     outcome.output = *std::move(output);
   } else {

@@ -1,8 +1,15 @@
 #include "headworks/model/declared_type.h"
 
+#include <fmt/format.h>
+
 #include <boost/json.hpp>
 #include <chrono>
 #include <cmath>
+#include <optional>
+#include <string>
+
+#include "headworks/base/json.h"
+#include "headworks/base/text.h"
 
 namespace headworks::model {
 namespace json = boost::json;
@@ -61,6 +68,67 @@ bool IsWhole(const json::value& value) {
          (value.is_double() && std::trunc(value.get_double()) == value.get_double());
 }
 
+/// Of a declared output: the name of a type.
+ParamType TypeNamed(std::string_view name) {
+  for (auto type = ParamType::kString; type <= ParamType::kDateTime;
+       type = static_cast<ParamType>(static_cast<int>(type) + 1))
+    if (ParamTypeName(type) == name) return type;
+  return ParamType::kAny;
+}
+
+std::string Found(const json::value& value) {
+  constexpr std::size_t kShown = 60;
+  std::string text = CanonicalJson(value);
+  if (text.size() > kShown) text = text.substr(0, ValidUtf8Prefix(text.substr(0, kShown))) + "...";
+  return text;
+}
+
+/// Expressions know it as an int, which has 64 bits.
+bool IsInt(const json::value& value) {
+  constexpr double kEnd = 0x1p63;
+  return IsWhole(value) && !value.is_uint64() &&
+         (!value.is_double() || (value.get_double() >= -kEnd && value.get_double() < kEnd));
+}
+
+std::optional<std::string> MismatchOf(const json::value& declared, const json::value& value,
+                                      const std::string& field);
+
+std::optional<std::string> MismatchOfFields(const json::object& declared,
+                                            const json::object& fields, const std::string& field) {
+  for (const auto& member : declared) {
+    const std::string at = fmt::format("{}.{}", field, std::string_view(member.key()));
+    const bool any = member.value().is_string() && member.value().get_string() == "any";
+    if (const json::value* value = fields.if_contains(member.key())) {
+      if (auto mismatch = MismatchOf(member.value(), *value, at)) return mismatch;
+    } else if (!any) {
+      return fmt::format("{} is missing, but is declared as {}", at, CanonicalJson(member.value()));
+    }
+  }
+  return std::nullopt;
+}
+
+/// What differs first; nullopt = nothing.  `declared`: the name of a type, [type], or a map of
+/// fields.
+std::optional<std::string> MismatchOf(const json::value& declared, const json::value& value,
+                                      const std::string& field) {
+  if (declared.is_object() && value.is_object())
+    return MismatchOfFields(declared.get_object(), value.get_object(), field);
+  if (declared.is_array() && value.is_array()) {
+    const json::array& elements = value.get_array();
+    for (std::size_t i = 0; !declared.get_array().empty() && i < elements.size(); ++i)
+      if (auto mismatch = MismatchOf(declared.get_array().front(), elements[i],
+                                     fmt::format("{}[{}]", field, i)))
+        return mismatch;
+    return std::nullopt;
+  }
+  if (declared.is_string()) {
+    const ParamType type = TypeNamed(std::string_view(declared.get_string()));
+    if (IsOfType(type, value) && (type != ParamType::kInteger || IsInt(value))) return std::nullopt;
+  }
+  return fmt::format("{} is {}, but is declared as {}", field, Found(value),
+                     CanonicalJson(declared));
+}
+
 }  // namespace
 
 std::string_view DescribeType(ParamType type) {
@@ -109,6 +177,30 @@ bool IsOfType(ParamType type, const json::value& value) {
       return value.is_string() && IsDateTime(value.get_string());
   }
   return false;
+}
+
+Status CheckOutput(const OutputSpec& spec, std::string_view output_json) {
+  if (spec.type_json.empty()) return {};
+  HEADWORKS_ASSIGN(const json::value declared, ParseJson(spec.type_json, {}));
+  HEADWORKS_ASSIGN(const json::value output,
+                   ParseJson(output_json.empty() ? "{}" : output_json, {}));
+  const auto mismatch = MismatchOf(declared, output, "output");
+  if (!mismatch) return {};
+  return Error{
+      Code::kInvalidArgument,
+      fmt::format("{}; correct what the task gives, or the type of its output", *mismatch)};
+}
+
+void ReadTextFields(const OutputSpec& spec, json::object& fields) {
+  const auto declared = ParseJson(spec.type_json, {});
+  if (!declared || !declared->is_object()) return;
+  for (const auto& member : declared->get_object()) {
+    json::value* field = fields.if_contains(member.key());
+    if (field == nullptr || !field->is_string()) continue;
+    auto value = ParseJson(std::string_view(field->get_string()), {});
+    if (value && MismatchOf(member.value(), *field, "") && !MismatchOf(member.value(), *value, ""))
+      *field = *std::move(value);
+  }
 }
 
 }  // namespace headworks::model

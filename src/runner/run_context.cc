@@ -132,6 +132,9 @@ void ToDouble(json::value& value) {
 void TypeNumbersOf(const json::value& declared, json::value& value) {
   if (declared.is_string()) {
     if (declared.get_string() == "number") ToDouble(value);
+    // As the check of the output takes it: 2.0 for 2, within 64 bits.
+    if (declared.get_string() == "integer" && value.is_double())
+      value = static_cast<std::int64_t>(value.get_double());
   } else if (declared.is_array() && value.is_array()) {
     if (declared.get_array().empty()) return;
     for (json::value& element : value.get_array())

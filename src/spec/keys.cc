@@ -529,7 +529,8 @@ constexpr auto kOutputKeys = std::to_array<Entry<model::OutputSpec>>({
       .usual = "",
       .example = "{rows: integer, files: [string]}",
       .since = kSince,
-      .text = "The fields of the result and their types, so that expressions over it are checked."},
+      .text = "The fields of the result and their types: expressions over it are checked, and the "
+              "result is."},
      [](Reader& r, NodeNo v, model::OutputSpec& o) { r.OutputType(v, o.type_json); }},
 });
 
