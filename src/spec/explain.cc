@@ -79,8 +79,10 @@ constexpr auto kExplanations = std::to_array<Explanation>({
     {"HW1014", "keys that contradict each other",
      "Both keys are known and neither is wrong alone, but together they have no meaning: a default "
      "that is never used because the parameter is required, bounds for something that is no "
-     "number, a pattern for something that is no string, a shell or an output mode for a task that "
-     "runs no command. Remove one of the two."},
+     "number, a pattern for something that is no string, a shell, an environment or a folder for "
+     "a task that runs no command, conditions or delays of further tries for a task that is tried "
+     "once. Remove one of the two. Under defaults such keys stand for the tasks that they are "
+     "for."},
     {"HW1015", "a matrix that is too large",
      "One matrix makes at most 1,000 tasks (the product of the lengths of its lists, less what "
      "exclude takes away, more what include adds), and the instances of all matrices together have "

@@ -103,7 +103,7 @@ Type OfMatrix(const Matrix& matrix) {
       else if (!(known->type == type))
         known->type = {};
     }
-  return Type::Object(std::move(fields), false);
+  return Type::Object(std::move(fields), matrix.faulty);
 }
 
 }  // namespace

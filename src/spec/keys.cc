@@ -503,7 +503,7 @@ constexpr auto kConditionKeys = std::to_array<Entry<RetryCondition>>({
       .usual = "[]",
       .example = "[69, 75]",
       .since = kSince,
-      .text = "The command ended with one of these, 0 to 255."},
+      .text = "The command ended with one of these, 1 to 255."},
      [](Reader& r, NodeNo v, RetryCondition& c) { r.ExitCodes(v, c.exit_codes); }},
     {{.name = "output_matches",
       .type = Type::kPattern,

@@ -45,6 +45,7 @@ class MatrixReader {
   };
 
   void Fault(std::string_view code, NodeNo no, std::string message) {
+    faulty_ = true;
     source_.Add(code, tree_[no].place, std::move(message));
   }
   void ReadAxis(NodeNo key, NodeNo values);
@@ -66,6 +67,7 @@ class MatrixReader {
   std::size_t& work_;
   std::vector<Axis> axes_;
   std::vector<json::object> combinations_;
+  bool faulty_ = false;
 };
 
 json::value MatrixReader::ReadValue(NodeNo no) {
@@ -262,6 +264,7 @@ std::optional<Matrix> MatrixReader::Read(NodeNo no) {
   matrix.node = no;
   for (Axis& axis : axes_) matrix.axes.push_back(std::move(axis.name));
   matrix.combinations = std::move(combinations_);
+  matrix.faulty = faulty_;
   return matrix;
 }
 

@@ -29,6 +29,8 @@ struct Matrix {
   /// In the order of the lists, the last axis fastest; those of `include` follow.  Each has all
   /// axes, and what `include` added.
   std::vector<boost::json::object> combinations;
+  /// Something of it is wrong and told, so other names may be meant to be there.
+  bool faulty = false;
 };
 
 /// Reads the value of `matrix`.  What is wrong goes to `source`; nullopt = nothing useful is left.

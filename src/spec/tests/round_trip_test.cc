@@ -61,12 +61,12 @@ class Author {
     return env;
   }
   json::object Condition() {
-    json::object condition{{"exit_codes", json::array{Number(0, 255), Number(0, 255)}}};
+    json::object condition{{"exit_codes", json::array{Number(1, 255), Number(1, 255)}}};
     if (Maybe()) condition["output_matches"] = OneOf("a.*b", "(x|y)+", "\\d");
     return condition;
   }
   json::object Retry() {
-    json::object retry{{"max_attempts", Number(1, 1'000)}};
+    json::object retry{{"max_attempts", Number(2, 1'000)}};
     if (Maybe()) retry["backoff"] = OneOf("fixed", "linear", "exponential");
     if (Maybe()) retry["max"] = OneOf("10m", "3d");
     if (Maybe()) retry["jitter"] = Number(0, 8) / 8.0;
@@ -91,6 +91,11 @@ class Author {
     if (Maybe()) task["labels"] = {{Text(), Text()}};
     if (Maybe()) task["output"] = OneOf("file", "stdout", "stdout-json", "stdout-lines");
     return task;
+  }
+  static void ToFunction(json::object& task) {
+    task["function"] = "f";
+    for (const char* key : {"env", "env_file", "inherit_env", "cwd", "retry"}) task.erase(key);
+    if (task.contains("output")) task["output"] = {{"type", {{"n", "integer"}}}};
   }
   json::object Params() {
     json::object params{{"p0", "x"}};
@@ -123,7 +128,7 @@ class Author {
       else if (Maybe())
         task["exec"] = {"x", Text(), "${{ run.id }}"};
       else
-        (task["function"] = "f", task.erase("output"));
+        ToFunction(task);
       if (task.contains("run") && Maybe()) task["shell"] = OneOf("sh", "bash");
       if (Maybe()) task["when"] = {"true", "params.p0 == 'x'"};
       if (Maybe()) task["trigger_rule"] = OneOf("all_done", "one_failed", "always");

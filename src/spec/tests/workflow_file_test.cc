@@ -253,8 +253,8 @@ const std::vector<Bad>& BadFiles() {
        {"2:13 HW1010", "4:29 HW1010", "5:32 HW1010"}},
       {"RetryIsANumber", "version: 1\ntasks:\n  a: {run: x, retry: 3}\n", {"3:22 HW1009"}},
       {"RetryInitialAboveDefaultMax",
-       "version: 1\ntasks:\n  a: {run: x, retry: {initial: 10m}}\n",
-       {"3:32 HW1111"}},
+       "version: 1\ntasks:\n  a: {run: x, retry: {max_attempts: 2, initial: 10m}}\n",
+       {"3:49 HW1111"}},
       {"Needs",
        "version: 1\ntasks:\n  a: {run: x, needs: [b, c, c, a, {}]}\n  c: {run: x, needs: gone}\n"
        "  d: {run: x, needs: }\n",
