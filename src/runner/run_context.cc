@@ -8,7 +8,6 @@
 
 #include "headworks/base/json.h"
 #include "headworks/base/time.h"
-#include "headworks/expr/template.h"
 #include "headworks/spec/params.h"
 
 namespace headworks {
@@ -106,20 +105,12 @@ Result<json::object> RunOf(store::RunQuery& query, const ContextOf& of) {
   return run;
 }
 
-/// Parameters that were not given and whose defaults are templates over `run` and `slot`.
+/// Parameters that were not given and whose defaults hold templates.
 Status RenderDefaults(const std::map<std::string, model::Param>& params, json::object& context) {
   json::object& given = context["params"].as_object();
   for (const auto& [name, param] : params) {
-    if (given.contains(name)) continue;
-    const auto text = spec::TemplateDefault(param);
-    if (!text) continue;
-    expr::Environment variables;
-    for (const char* variable : {"run", "slot"})
-      HEADWORKS_TRY(variables.Declare(variable, expr::Type()));
-    HEADWORKS_ASSIGN(const auto made, expr::Template::Parse(*text, variables, nullptr));
-    HEADWORKS_ASSIGN(json::value value, made.Render(context, {}));
-    HEADWORKS_TRY(spec::CheckParam(name, param, value));
-    given[name] = std::move(value);
+    if (given.contains(name) || !spec::HasTemplateDefault(param)) continue;
+    HEADWORKS_ASSIGN(given[name], spec::RenderDefault(name, param, context));
   }
   return {};
 }

@@ -7,6 +7,7 @@
 
 #include "headworks/base/check.h"
 #include "headworks/base/json.h"
+#include "param_value.h"
 
 namespace headworks::spec {
 namespace json = boost::json;
@@ -59,13 +60,15 @@ Type OfValue(const json::value& value) {
 Type OfParam(const model::Param& param) {
   const auto usual = ParseJson(param.default_json, {});
   if (param.type == model::ParamType::kAny) {
-    // Any number may be given for a number.
-    if (!usual || usual->is_number()) return {};
+    // Any number may be given for a number, and what a template gives is known later.
+    if (!usual || usual->is_number() || (usual->is_string() && HasTemplate(*usual))) return {};
     if (usual->is_array()) return Type::List({});
     return usual->is_object() ? Type::Object({}, true) : OfValue(*usual);
   }
   const Type type = OfParamType(param.type);
-  return !param.required && usual && usual->is_null() ? Type::Nullable(type) : type;
+  const bool may_be_null =
+      !param.required && usual && (usual->is_null() || (usual->is_string() && HasTemplate(*usual)));
+  return may_be_null ? Type::Nullable(type) : type;
 }
 
 /// Of a declared output: names of types, [type], maps of fields.

@@ -197,7 +197,8 @@ constexpr auto kParamKeys = std::to_array<Entry<Param>>({
       .usual = "",
       .example = "100",
       .since = kSince,
-      .text = "The value when none is given; text may hold templates over `run` and `slot`."},
+      .text =
+          "The value when none is given; texts in it may hold templates over `run` and `slot`."},
      LeaveForLater<Param>},
     {{.name = "required",
       .type = Type::kBoolean,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <re2/re2.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 
 #include "headworks/base/json.h"
@@ -47,7 +48,11 @@ ParamType TypeOfValue(const json::value& value) {
   }
 }
 
-bool IsTemplate(const json::value& value) {
+bool HasTemplate(const json::value& value) {
+  if (const json::array* array = value.if_array()) return std::ranges::any_of(*array, HasTemplate);
+  if (const json::object* object = value.if_object())
+    return std::ranges::any_of(*object,
+                               [](const auto& member) { return HasTemplate(member.value()); });
   return value.is_string() && value.get_string().find("${{") != json::string::npos;
 }
 

@@ -11,8 +11,8 @@ namespace headworks::spec {
 /// The type that `value` shows; kAny for null.
 model::ParamType TypeOfValue(const boost::json::value& value);
 
-/// Whether the text is a template, whose value is known only when a run starts.
-bool IsTemplate(const boost::json::value& value);
+/// Whether a text in the value is a template, so that it is known only when a run starts.
+bool HasTemplate(const boost::json::value& value);
 
 /// Why `value` is none that `param` takes (its type, enum, min, max, pattern), as what follows
 /// "takes"; empty = it takes it.

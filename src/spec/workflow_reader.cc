@@ -191,7 +191,7 @@ void Reader::CheckParam(NodeNo map, model::Param& param) {
   param.default_json = JsonOf(usual, param.type);
   const auto value = ParseJson(param.default_json, {});
   if (!value) return;
-  if (IsTemplate(*value)) {
+  if (HasTemplate(*value)) {
     expressions_.push_back({ValueType::kAny, "default", usual, ExpressionUse::kNoTask});
     return;
   }
@@ -212,7 +212,7 @@ model::Param Reader::ReadParam(NodeNo no) {
   if (!Is(no, Kind::kMap)) {
     std::string value;
     Json(no, value);
-    if (Is(no, Kind::kScalar))
+    if (!Is(no, Kind::kNull))
       expressions_.push_back({ValueType::kAny, "default", no, ExpressionUse::kNoTask});
     return model::Param::Plain(std::move(value));
   }

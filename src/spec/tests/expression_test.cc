@@ -99,13 +99,39 @@ TEST(Expressions, DefaultsAreTriedOnARunThatMightBe) {
   for (const std::string_view good :
        {"{type: date, default: '${{ run.date }}'}", "'${{ run.created_at }}'",
         "{type: datetime, default: '${{ run.created_at }}'}",
-        "{type: date, default: '${{ slot }}'}",
+        "{type: date, default: '${{ slot }}'}", "{default: 'x-${{ slot }}'}",
+        "{type: array, default: ['${{ run.date }}', [{k: '${{ slot }}'}]]}",
+        "{type: object, default: {a: {b: 'to ${{ run.date }}'}}}", "['${{ run.date }}']",
         "{type: integer, default: '${{ size(run.id) }}', max: 36}"})
     EXPECT_EQ(MessageOf(file(good)), "") << good;
   for (const std::string_view bad : {"{type: date, default: '${{ run.created_at }}'}",
                                      "{type: integer, default: '${{ size(run.id) }}', max: 35}",
-                                     "{type: integer, default: '${{ int(run.id) }}'}"})
+                                     "{type: integer, default: '${{ int(run.id) }}'}",
+                                     "{type: object, default: ['${{ run.id }}']}",
+                                     "{type: array, default: ['${{ int(run.id) }}']}"})
     EXPECT_NE(MessageOf(file(bad)).find("HW1306"), std::string::npos) << bad;
+}
+
+TEST(Expressions, TemplatesWithinDefaultsAreCheckedAtTheirPlace) {
+  EXPECT_EQ(FaultsOf("version: 1\nparams:\n  l: {type: array, default: [a, '${{ run.nope }}']}\n"
+                     "  o: {type: object, default: {k: ['${{ params.l }}']}}\n"
+                     "  p: ['${{ nope }}']\ntasks: {a: {run: x}}\n"),
+            (Faults{"3:42 HW1302", "4:40 HW1302", "5:12 HW1302"}));
+}
+
+TEST(Expressions, AParameterThatMayBeNullIsComparedWithNull) {
+  const auto file = [](std::string_view param, std::string_view when) {
+    return fmt::format("version: 1\nparams: {{p: {}}}\ntasks: {{a: {{run: x, when: \"{}\"}}}}\n",
+                       param, when);
+  };
+  for (const char* param :
+       {"{type: string}", "{type: date, default: '${{ slot }}'}", "{enum: [a, b]}",
+        "{description: d}", "{type: string, default: null}", "null"})
+    for (const char* when : {"params.p == null || params.p == 'a'",
+                             "params.p != null && params.p > 'a'", "params.p.startsWith('a')"})
+      EXPECT_EQ(MessageOf(file(param, when)), "") << param;
+  for (const char* param : {"{type: string, required: true}", "{type: string, default: a}", "a"})
+    EXPECT_EQ(FaultsOf(file(param, "params.p == null")).size(), 1U) << param;
 }
 
 TEST(Expressions, EachPlaceKnowsWhatItCanKnow) {
