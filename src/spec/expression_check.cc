@@ -162,6 +162,11 @@ void ExpressionChecker::CheckNode(const ExpressionUse& use, NodeNo no) {
   const YamlTree::Node& node = tree_[no];
   if (node.kind == Kind::kList)
     for (std::uint32_t i = 0; i < node.size; ++i) CheckNode(use, tree_.Element(no, i));
+  if (node.kind == Kind::kMap && use.type == ValueType::kAny)
+    for (std::uint32_t i = 0; i < node.size; ++i)
+      if (tree_.Text(tree_.Key(no, i)).find("${{") != std::string_view::npos)
+        source_.Add("HW1301", tree_[tree_.Key(no, i)].place,
+                    "a key cannot hold a template; put the expression into a value");
   if (node.kind == Kind::kMap &&
       (use.type == ValueType::kTemplateMap || use.type == ValueType::kAny))
     for (std::uint32_t i = 0; i < node.size; ++i) CheckNode(use, tree_.Value(no, i));

@@ -191,10 +191,9 @@ void Reader::CheckParam(NodeNo map, model::Param& param) {
   param.default_json = JsonOf(usual, param.type);
   const auto value = ParseJson(param.default_json, {});
   if (!value) return;
-  if (HasTemplate(*value)) {
+  if (param.default_json.find("${{") != std::string::npos)
     expressions_.push_back({ValueType::kAny, "default", usual, ExpressionUse::kNoTask});
-    return;
-  }
+  if (HasTemplate(*value)) return;
   if (const std::string problem = ParamProblem(param, *value); problem.empty())
     CheckTrapsOf(usual, param.type);
   else

@@ -90,6 +90,16 @@ TEST(Expressions, MessagesSayWhatToWrite) {
              "needs is known in a task only");
   ExpectSays("version: 1\ntasks:\n  a:\n    run: x\n    when: !params.flag\n", "in quotes");
   ExpectSays("version: 1\ntasks: {a: {run: echo ${{ run.id }}}}\n", "needs quotes");
+  ExpectSays(Exec("${{ params.s"), "the '${{' that opens here is never closed");
+}
+
+TEST(Expressions, WhatIsNeverClosedIsToldWhereItWasOpened) {
+  EXPECT_EQ(
+      FaultsOf("version: 1\ntasks:\n  a:\n    run: |\n      echo ${{ run.id }\n      echo two\n"
+               "      echo ${{ run.id }}\n"),
+      Faults{"5:12 HW1301"});
+  EXPECT_EQ(FaultsOf("version: 1\ntasks:\n  a:\n    run: |\n      echo ${{ run.id\n      it's; \n"),
+            Faults{"5:12 HW1301"});
 }
 
 TEST(Expressions, DefaultsAreTriedOnARunThatMightBe) {
@@ -115,8 +125,9 @@ TEST(Expressions, DefaultsAreTriedOnARunThatMightBe) {
 TEST(Expressions, TemplatesWithinDefaultsAreCheckedAtTheirPlace) {
   EXPECT_EQ(FaultsOf("version: 1\nparams:\n  l: {type: array, default: [a, '${{ run.nope }}']}\n"
                      "  o: {type: object, default: {k: ['${{ params.l }}']}}\n"
-                     "  p: ['${{ nope }}']\ntasks: {a: {run: x}}\n"),
-            (Faults{"3:42 HW1302", "4:40 HW1302", "5:12 HW1302"}));
+                     "  p: ['${{ nope }}']\n  q: {type: object, default: {'${{ run.id }}': 1}}\n"
+                     "tasks: {a: {run: x}}\n"),
+            (Faults{"3:42 HW1302", "4:40 HW1302", "5:12 HW1302", "6:31 HW1301"}));
 }
 
 TEST(Expressions, AParameterThatMayBeNullIsComparedWithNull) {
