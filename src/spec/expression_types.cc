@@ -1,5 +1,7 @@
 #include "expression_types.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/json.hpp>
 #include <unordered_set>
@@ -94,7 +96,20 @@ Type OutputType(const model::Task& task) {
   return declared ? OfDeclared(*declared) : Type::Object({}, true);
 }
 
-/// One object for all combinations: a field that some lack, or that differs, is dyn.
+/// "with os = mac": the combination that lacks `name`; empty if all have it.
+std::string AbsentIn(const Matrix& matrix, std::string_view name) {
+  for (const json::object& combination : matrix.combinations) {
+    if (combination.contains(name)) continue;
+    std::string values;
+    for (const auto& member : combination)
+      values += fmt::format("{}{} = {}", values.empty() ? "with " : ", ",
+                            std::string_view(member.key()), CanonicalJson(member.value()));
+    return values;
+  }
+  return "";
+}
+
+/// One object for all combinations: a field that differs is dyn, and one that some lack says where.
 Type OfMatrix(const Matrix& matrix) {
   Fields fields;
   for (const json::object& combination : matrix.combinations)
@@ -106,6 +121,7 @@ Type OfMatrix(const Matrix& matrix) {
       else if (!(known->type == type))
         known->type = {};
     }
+  for (Type::Field& field : fields) field.absent = AbsentIn(matrix, field.name);
   return Type::Object(std::move(fields), matrix.faulty);
 }
 
@@ -119,6 +135,13 @@ ExpressionTypes::ExpressionTypes(const WorkflowDraft& draft) : draft_(draft) {
   for (const auto& [name, param] : draft.definition.params)
     params.push_back({name, spec::OfParam(param)});
   params_ = Type::Object(std::move(params), false);
+  // The file's own names, so that a misspelt one is found; of very many the list is not made anew
+  // for each task that adds one.
+  constexpr std::size_t kMostNames = 1'000;
+  Fields env;
+  for (const auto& [name, value] : draft.definition.env) env.push_back({name, Type::Kind::kString});
+  env_ = env.size() > kMostNames ? Type::Map(Type::Kind::kString, Type::Kind::kString)
+                                 : Type::Object(std::move(env), false);
   Fields run;
   for (const char* name : {"id", "workflow", "created_at", "date"})
     run.push_back({name, Type::Kind::kString});
@@ -133,18 +156,14 @@ const Matrix* ExpressionTypes::MatrixOf(std::size_t task) const {
   return found == matrices_.end() ? nullptr : found->second;
 }
 
-Type ExpressionTypes::EnvType(const model::Task* task) const {
-  // The file's own names, so that a misspelt one is found; of very many the list is not made anew
-  // for each task.
-  constexpr std::size_t kMostNames = 1'000;
-  if (draft_.definition.env.size() > kMostNames)
-    return Type::Map(Type::Kind::kString, Type::Kind::kString);
-  Fields fields;
-  for (const auto& [name, value] : draft_.definition.env)
-    fields.push_back({name, Type::Kind::kString});
-  if (task != nullptr)
-    for (const auto& [name, value] : task->env)
-      if (!draft_.definition.env.contains(name)) fields.push_back({name, Type::Kind::kString});
+Type ExpressionTypes::EnvType(const model::Task& task) const {
+  const auto is_new = [&](const auto& variable) {
+    return !draft_.definition.env.contains(variable.first);
+  };
+  if (env_.kind() == Type::Kind::kMap || std::ranges::none_of(task.env, is_new)) return env_;
+  Fields fields = env_.fields();
+  for (const auto& variable : task.env)
+    if (is_new(variable)) fields.push_back({variable.first, Type::Kind::kString});
   return Type::Object(std::move(fields), false);
 }
 
@@ -204,7 +223,7 @@ expr::Environment ExpressionTypes::OfTask(std::size_t task, bool rendered) const
   Declare(environment, "run", of.role == model::TaskRole::kFinally ? run_of_finally_ : run_);
   Declare(environment, "slot", {});
   if (const Matrix* matrix = MatrixOf(task)) Declare(environment, "matrix", OfMatrix(*matrix));
-  if (rendered) Declare(environment, "env", EnvType(&of));
+  if (rendered) Declare(environment, "env", EnvType(of));
   return environment;
 }
 
