@@ -141,7 +141,7 @@ class Checker {
   }
 
   Type RequireBool(NodeId id) {
-    const Type type = TypeOf(id);
+    Type type = TypeOf(id);
     if (!Fits(type, kBool)) {
       const Node& node = ast_.node(id);
       return Fail(node, "'" + TextOf(node) + "' is " + type.ToString() +
@@ -361,7 +361,7 @@ class Checker {
   }
 
   Type Negate(const Node& node) {
-    const Type type = TypeOf(ast_.ChildId(node, 0));
+    Type type = TypeOf(ast_.ChildId(node, 0));
     if (type.is_dyn() || type.kind() == kInt || type.kind() == kDouble) return type;
     return Fail(node, "'-' does not take " + type.ToString() +
                           (type.kind() == kUint ? "; write -int(...)" : ""));
