@@ -6,10 +6,12 @@
 #include <boost/json.hpp>
 
 #include "headworks/base/json.h"
+#include "headworks/executor/execution_status.h"
 
 namespace headworks::executor_inline {
 namespace {
 
+using executor::ExecutionStatus;
 using model::Reason;
 using model::Verdict;
 
@@ -90,14 +92,12 @@ model::Outcome Judge(CallEnd end, StopCause cause, Duration timeout, Instant now
   const bool open = end.broke_off || outcome.verdict == Verdict::kSnoozed;
   if (outcome.verdict == Verdict::kSnoozed) outcome.not_before = now + end.snooze;
   if (cause == StopCause::kTimeout && !failed) {
-    outcome = {.verdict = Verdict::kRetry, .reason = Reason::kTimeout};
-    outcome.error = fmt::format("over its timeout of {}", FormatDuration(timeout));
+    outcome = executor::OutcomeOf(ExecutionStatus::kTimedOut,
+                                  fmt::format("over its timeout of {}", FormatDuration(timeout)));
   } else if (cause == StopCause::kCancel && open) {
-    outcome.verdict = Verdict::kCancelled;
-    outcome.reason = Reason::kCancelRequested;
+    outcome = executor::OutcomeOf(ExecutionStatus::kCancelled, std::move(outcome.error));
   } else if (cause == StopCause::kDrain && end.broke_off) {
-    outcome.verdict = Verdict::kInterrupted;
-    outcome.reason = Reason::kNone;
+    outcome = executor::OutcomeOf(ExecutionStatus::kInterrupted, std::move(outcome.error));
   }
   return outcome;
 }

@@ -23,8 +23,8 @@ namespace headworks::executor_inline {
 namespace {
 
 using executor::Attempt;
+using executor::DispatchError;
 using model::AttemptKey;
-using model::Disposition;
 using model::Outcome;
 using model::Reason;
 using model::Verdict;
@@ -266,21 +266,23 @@ Status InlineExecutor::Start(executor::AttemptSink& sink) {
 executor::OfferResult InlineExecutor::Offer(const Attempt& attempt) {
   const auto* action = std::get_if<model::FunctionAction>(&attempt.task().action);
   if (action == nullptr)
-    return {Disposition::kRejected,
-            fmt::format("task {} runs a command; the inline executor runs functions only",
-                        attempt.task().id)};
+    return executor::NotTaken(
+        DispatchError::kValidation,
+        fmt::format("task {} runs a command; the inline executor runs functions only",
+                    attempt.task().id));
   const auto function = ports_.registry.Find(attempt.workflow->name(), action->function);
-  if (!function) return {Disposition::kRejected, function.error().message};
+  if (!function) return executor::NotTaken(DispatchError::kTaskNotFound, function.error().message);
   auto entry = std::make_unique<Entry>(attempt, **function);
 
   std::unique_lock lock(mutex_);
   if (!started_ || draining_)
-    return {Disposition::kDeferred,
-            started_ ? "the inline executor is closing" : "the inline executor is not started"};
+    return executor::NotTaken(
+        DispatchError::kNoCapacity,
+        started_ ? "the inline executor is closing" : "the inline executor is not started");
   if (entries_.contains(IdOf(attempt.key))) return {};
   if (FreeLocked() == 0) {
     room_wanted_ = true;
-    return {Disposition::kDeferred, "the inline executor is at capacity"};
+    return executor::NotTaken(DispatchError::kNoCapacity, "the inline executor is at capacity");
   }
   entry->serial = next_serial_++;
   queue_.push_back(entry.get());

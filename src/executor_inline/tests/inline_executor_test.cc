@@ -307,14 +307,14 @@ TEST_F(InlineExecutorTest, WhatTakesNoInputLoadsNone) {
   EXPECT_EQ(RunOnce("code", [] {}).verdict, Verdict::kSucceeded);
 }
 
-TEST_F(InlineExecutorTest, WhatItCannotRunIsRejected) {
+TEST_F(InlineExecutorTest, WhatItDoesNotKnowIsRejectedAndWhatItNeverRunsIsRefused) {
   Start();
   WorkflowBuilder builder("w");
   builder.Task("shell").Run("true");
   Attempt attempt = MakeAgain("absent");
   EXPECT_EQ(executor_->Offer(attempt).disposition, Disposition::kRejected);
   attempt.workflow = *builder.Build();
-  EXPECT_EQ(executor_->Offer(attempt).disposition, Disposition::kRejected);
+  EXPECT_EQ(executor_->Offer(attempt).disposition, Disposition::kRefused);
 }
 
 TEST_F(InlineExecutorTest, AnEpochRunsOnceHoweverOftenOffered) {
