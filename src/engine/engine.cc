@@ -178,6 +178,21 @@ void Engine::Ended(const model::AttemptKey& key, model::Outcome outcome) {
 
 void Engine::CapacityChanged() { Wake(); }
 
+void Engine::HandleDispatchFailure(const model::AttemptKey& key,
+                                   const executor::OfferResult& result) {
+  Post(LateAnswer{.key = key, .result = result});
+}
+
+void Engine::HandleDispatchRecovery(const model::AttemptKey& key) {
+  Post(LateAnswer{.key = key, .result = {}});
+}
+
+void Engine::MarkTaskDispatchFailed(const model::AttemptKey& key, std::string_view reason) {
+  Post(LateAnswer{.key = key,
+                  .result = {model::Disposition::kRejected, std::string(reason), {}},
+                  .fails_task = true});
+}
+
 struct EngineLoop::Thread {
   std::jthread jthread;
 };

@@ -48,9 +48,12 @@ void Engine::Gather() {
       Enqueue(std::move(*work));
     else if (auto* started = std::get_if<StartedNote>(&item))
       started_.push_back(std::move(*started));
+    else if (auto* late = std::get_if<LateAnswer>(&item))
+      late_.push_back(std::move(*late));
     else
       AskLater(std::get<Unanswered>(item));
   }
+  std::erase_if(late_, [this](const LateAnswer& late) { return ApplyLate(late); });
   GatherInbox();
   GatherTimers();
   GatherStarted();
@@ -219,6 +222,56 @@ void Engine::GatherStarted() {
   }
 }
 
+bool Engine::ApplyLate(const LateAnswer& late) {
+  const LiveRef ref{late.key.run, late.key.task, late.key.epoch};
+  const bool dropped = !slots_.contains(ref.run);  // by a round that failed
+  const auto loaded = Load(late.key.tenant, ref.run, clock_.Now());
+  if (!loaded) {
+    // Set aside as stuck: its attempt is offered once more when it comes back.
+    if (loaded.error().code == Code::kConflict) soft_failures_.try_emplace(ref, 0);
+    return loaded.error().code != Code::kUnavailable;
+  }
+  Slot& slot = **loaded;
+  if (dropped) Continue(slot, model::ContinueRun{});
+  if (late.result.disposition == model::Disposition::kDispatched)
+    Recovered(dispatcher_.LaneOf(slot.run.workflow->task(ref.task)));
+  else
+    ApplyLateFailure(slot, ref, late);
+  return true;
+}
+
+void Engine::ApplyLateFailure(Slot& slot, const LiveRef& ref, const LateAnswer& late) {
+  const model::TaskRun& task = slot.run.tasks[ref.task.value];
+  const auto soft = soft_failures_.find(ref);
+  const int doubt = soft == soft_failures_.end() ? 0 : std::min(soft->second, 0);
+  // Given up as a zombie meanwhile: whether it is over, its executor says.
+  if (task.epoch == ref.epoch && task.zombie && doubt == 0)
+    return Doubt(MakeAttempt(slot, ref.task, ref.epoch));
+  // It started, or is over, or the platform had said so before (I5).
+  if (task.epoch != ref.epoch || task.state != model::TaskState::kQueued || doubt == kAnsweredNo) {
+    ++stats_.superseded;
+    return;
+  }
+  const executor::Attempt attempt = MakeAttempt(slot, ref.task, ref.epoch);
+  if (late.fails_task) {
+    soft_failures_[ref] = kAnsweredNo;
+    dispatcher_.Cancel(attempt);  // an executor may have it nevertheless
+    backlog_.push_back(EventOf(slot, model::AttemptEnded{ref.task,
+                                                         ref.epoch,
+                                                         {.verdict = model::Verdict::kFailed,
+                                                          .reason = model::Reason::kDispatchFailed,
+                                                          .error = late.result.cause,
+                                                          .ended_at = clock_.Now()}}));
+    return;
+  }
+  const bool no = late.result.disposition == model::Disposition::kRejected ||
+                  late.result.disposition == model::Disposition::kRefused;
+  if (!no && doubt == kInDoubt) return;                // its executor is being asked
+  if (!no && task.cancel_sent) return Doubt(attempt);  // it is to be asked
+  if (auto overcome = overcome_failures_.extract(ref)) soft_failures_.insert(std::move(overcome));
+  Answered(slot, attempt, late.result);
+}
+
 bool Engine::HasRoom(std::uint32_t tasks) const {
   return slots_.empty() ||
          (slots_.size() < options_.max_runs && task_states_ + tasks <= options_.max_task_states);
@@ -296,6 +349,7 @@ Duration Engine::NextDue() const {
   Duration next = std::min({next_inbox_, lease_due_, next_scan_});
   if (due_in_store_ && !memory_full_) next = std::min(next, admit_at_);
   if (!later_.empty()) next = std::min(next, later_at_);
+  if (!late_.empty()) next = std::min(next, clock_.Monotonic() + kScanAgain);
   if (!to_mark_.empty()) next = std::min(next, mark_at_);
   if (!timers_.empty()) next = std::min(next, timers_.front().due);
   if (!started_.empty()) next = std::min(next, started_.front().at + options_.started_delay);

@@ -12,6 +12,8 @@ namespace {
 
 constexpr Duration kFirstSoftDelay = std::chrono::seconds(1);
 constexpr Duration kLongestSoftDelay = std::chrono::seconds(60);
+/// What waited for an executor is spread over this once it answers.
+constexpr Duration kRecoverWithin = std::chrono::seconds(2);
 constexpr Duration kInspectAgain = std::chrono::seconds(5);
 constexpr Duration kAskAgain = std::chrono::seconds(1);
 
@@ -55,7 +57,9 @@ void Engine::PerformSlot(Slot& slot, Effects& effects) {
     effects.settled.push_back(OverAttempt(slot, late.task, late.epoch));
   for (const auto& record : changes.attempts) {
     effects.settled.push_back(OverAttempt(slot, record.task, record.epoch));
-    soft_failures_.erase({slot.run.header.run_no, record.task, record.epoch});
+    const LiveRef over{slot.run.header.run_no, record.task, record.epoch};
+    soft_failures_.erase(over);
+    overcome_failures_.erase(over);
   }
   for (const auto& offer : changes.offers)
     if (slot.run.tasks[offer.task.value].epoch == offer.epoch &&
@@ -135,11 +139,18 @@ void Engine::Offer(const executor::Attempt& attempt) {
     return;
   }
   if (task.cancel_sent) return Doubt(attempt);  // an executor may have it nevertheless
+  Answered(*slot->second, attempt, dispatcher_.Dispatch(attempt));
+}
+
+void Engine::Answered(const Slot& slot, const executor::Attempt& attempt,
+                      const executor::OfferResult& result) {
+  const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
   const std::size_t lane = dispatcher_.LaneOf(attempt.task());
-  const executor::OfferResult result = dispatcher_.Dispatch(attempt);
   switch (result.disposition) {
     case model::Disposition::kDispatched:
-      soft_failures_.erase(ref);
+      if (auto overcome = soft_failures_.extract(ref); overcome && overcome.mapped() > 0)
+        overcome_failures_.insert_or_assign(ref, overcome.mapped());
+      if (result.answered) Recovered(lane);
       return;
     case model::Disposition::kDeferred:
       soft_failures_.try_emplace(ref, 0);
@@ -148,6 +159,7 @@ void Engine::Offer(const executor::Attempt& attempt) {
     case model::Disposition::kBackpressure:
     case model::Disposition::kTransient: {
       const int failures = soft_failures_[ref]++;
+      if (result.disposition == model::Disposition::kTransient) lanes_[lane].troubled = true;
       const Duration base = result.disposition == model::Disposition::kTransient
                                 ? std::min<Duration>(kFirstSoftDelay * (1 << std::min(failures, 6)),
                                                      kLongestSoftDelay)
@@ -168,10 +180,30 @@ void Engine::Offer(const executor::Attempt& attempt) {
     case model::Disposition::kRejected:
     case model::Disposition::kRefused:
       soft_failures_[ref] = kAnsweredNo;
-      backlog_.push_back(
-          EventOf(*slot->second,
-                  model::OfferAnswered{ref.task, ref.epoch, result.disposition, result.cause}));
+      backlog_.push_back(EventOf(
+          slot, model::OfferAnswered{ref.task, ref.epoch, result.disposition, result.cause}));
       return;
+  }
+}
+
+void Engine::Recovered(std::size_t lane) {
+  const Duration mono = clock_.Monotonic();
+  // Not again and again where answers come and go.
+  if (!lanes_[lane].troubled || mono < lanes_[lane].recovered_at + kRecoverWithin) return;
+  lanes_[lane].troubled = false;
+  lanes_[lane].recovered_at = mono;
+  for (const auto& [ref, failures] : soft_failures_) {
+    const auto slot = slots_.find(ref.run);
+    if (failures <= 0 || slot == slots_.end() ||
+        dispatcher_.LaneOf(slot->second->run.workflow->task(ref.task)) != lane)
+      continue;
+    const Duration delay(static_cast<Duration::rep>(
+        Mix64(static_cast<std::uint64_t>(ref.run.value * 1'000'003 + ref.epoch.value)) %
+        static_cast<std::uint64_t>(kRecoverWithin.count())));
+    AddTimer(Timer{.due = mono + delay,
+                   .kind = Timer::Kind::kReoffer,
+                   .when = clock_.Now() + delay,
+                   .ref = ref});
   }
 }
 

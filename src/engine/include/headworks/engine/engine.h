@@ -97,11 +97,13 @@ struct EngineStats {
 ///
 /// Life.  Construct, Open, Tick until done (or EngineLoop), Close, destroy.  Ports must outlive it.
 /// Threads.  Open, Tick and Close on one control thread.  Start, Execute, stats, StopQueueing and
-///   the AttemptSink calls from any thread: they only post to the mailbox.
+///   the calls of the sinks from any thread: they only post to the mailbox.
 /// Durability.  A callback is called after the commit of what it reports (I1).
 /// Errors.  A store that fails is retried with the same bytes; a lost lease ends the engine
 ///   (`stats().lost`): it then writes nothing more.
-class Engine final : public executor::AttemptSink {
+class Engine final : public executor::AttemptSink,
+                     public dispatcher::RetrySink,
+                     public dispatcher::FailureSink {
  public:
   using StartCallback = std::function<void(Result<control::Started>)>;
   using CommandCallback = std::function<void(Status)>;
@@ -134,6 +136,12 @@ class Engine final : public executor::AttemptSink {
   void Started(const model::AttemptKey& key) override;
   void Ended(const model::AttemptKey& key, model::Outcome outcome) override;
   void CapacityChanged() override;
+  /// As if Dispatch had answered so (`Answered` is the one policy).
+  void HandleDispatchFailure(const model::AttemptKey& key,
+                             const executor::OfferResult& result) override;
+  void HandleDispatchRecovery(const model::AttemptKey& key) override;
+  /// Ends the task as failed (`dispatch_failed`), unless its attempt has started.
+  void MarkTaskDispatchFailed(const model::AttemptKey& key, std::string_view reason) override;
 
  private:
   friend class EnginePeer;  // the simulator compares memory with the store
@@ -207,6 +215,8 @@ class Engine final : public executor::AttemptSink {
     std::priority_queue<ReadyTask> ready;
     std::deque<LiveRef> deferred;  // accepted by nobody yet, same epoch
     std::uint32_t live = 0;        // attempts not yet settled
+    bool troubled = false;         // the executor could not answer last time
+    Duration recovered_at{0};
   };
   struct Timer {
     Duration due;  // monotonic
@@ -229,7 +239,13 @@ class Engine final : public executor::AttemptSink {
     RunNo run;
     model::Changes::Evaluation asked;
   };
-  using Mail = std::variant<Work, StartedNote, Unanswered>;
+  /// What an executor said of an attempt that was taken before it did.
+  struct LateAnswer {
+    model::AttemptKey key;
+    executor::OfferResult result;
+    bool fails_task = false;
+  };
+  using Mail = std::variant<Work, StartedNote, Unanswered, LateAnswer>;
 
   /// A round whose bytes are fixed and whose commit is not known yet.
   struct Pending {
@@ -255,6 +271,9 @@ class Engine final : public executor::AttemptSink {
   bool IsWanted(const Timer& timer) const;
   void WakeRun(const Timer& timer);
   void GatherStarted();
+  /// False: the store did not answer, so it is to be done later.
+  bool ApplyLate(const LateAnswer& late);
+  void ApplyLateFailure(Slot& slot, const LiveRef& ref, const LateAnswer& late);
   Work DecodeInbox(const store::InboxRow& row);
   /// An event of a run in memory.
   Work EventOf(const Slot& slot, model::Event event) const;
@@ -312,7 +331,12 @@ class Engine final : public executor::AttemptSink {
   };
   void PerformSlot(Slot& slot, Effects& effects);
   void Offer(const executor::Attempt& attempt);
+  /// What each disposition leads to, whether it came at once or late.
+  void Answered(const Slot& slot, const executor::Attempt& attempt,
+                const executor::OfferResult& result);
   void OfferAgain(std::size_t lane);
+  /// The executor answers: what waited for that is offered within seconds.
+  void Recovered(std::size_t lane);
   /// No executor takes more: what none has is ended by the owner, once that is certain.
   void HandBack();
   void InspectRecovered();
@@ -395,6 +419,9 @@ class Engine final : public executor::AttemptSink {
   std::deque<executor::Attempt> to_inspect_;
   /// Attempts that no executor is known to have: soft answers so far, kAnsweredNo or kInDoubt.
   std::map<LiveRef, int> soft_failures_;
+  /// Soft answers to attempts that were dispatched after them, should a late one follow.
+  std::map<LiveRef, int> overcome_failures_;
+  std::vector<LateAnswer> late_;  // the store did not answer
   std::unordered_map<RunNo, std::vector<Work>> stuck_works_;
   std::unordered_set<RunNo> unloadable_;
   std::deque<Stuck> to_mark_;  // parked in memory, not yet in the store

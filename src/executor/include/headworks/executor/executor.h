@@ -73,6 +73,8 @@ struct OfferResult {
   std::string cause;  // empty when dispatched
   /// Unset when dispatched, and where the platform only said "later".
   std::optional<DispatchError> error;
+  /// False: it was taken by something on the way, and the executor has not answered yet.
+  bool answered = true;
 };
 /// The answer to an offer that was not taken; the disposition follows from `error`.
 OfferResult NotTaken(DispatchError error, std::string cause);
