@@ -91,6 +91,10 @@ TEST_F(SettingsTest, BadValueNamesWhereItCameFrom) {
 TEST_F(SettingsTest, NumbersAndSizesAreBounded) {
   for (const auto& [key, good, bad] : {std::tuple{"inline_threads", "1024", "1025"},
                                        {"inline_queue_depth", "1", "0"},
+                                       {"dispatch_buffer_size", "1000000", "1000001"},
+                                       {"dispatch_workers", "1024", "1025"},
+                                       {"dispatch_workers", "1", "0"},
+                                       {"dispatch_drain_timeout", "0s", "15"},
                                        {"max_log_bytes", "1024GiB", "1025GiB"},
                                        {"max_log_bytes", "1", "0"},
                                        {"max_log_bytes", "64MiB", "64MB"},

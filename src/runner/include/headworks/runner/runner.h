@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,10 @@
 #include "headworks/model/run.h"
 #include "headworks/model/workflow.h"
 #include "headworks/store/run_store.h"
+
+namespace headworks::executor {
+class Executor;
+}
 
 /// Headworks inside your program.
 namespace headworks {
@@ -49,6 +54,21 @@ struct RunnerOptions {
   std::uint32_t inline_queue_depth = 1'024;
   /// For tasks that set no `timeout` of their own.  0 = none.
   Duration task_timeout{0};
+
+  /// Attempts, for each executor, that may wait for a thread to hand them over, so that the engine
+  /// never waits for a platform that answers slowly.  0 = none: the engine's own thread does it,
+  /// which is best for "inline" and "process".  At most 1,000,000.
+  std::uint32_t dispatch_buffer_size = 0;
+  /// Those threads, for each executor, where there is a buffer; at least one.  At most 1,024.
+  std::uint32_t dispatch_workers = 4;
+  /// How long Shutdown waits for an executor to answer what is being handed to it.
+  Duration dispatch_drain_timeout = std::chrono::seconds(15);
+  /// Executors of your own, by key, beside "inline" and "process".  Borrowed; each must outlive the
+  /// runner.
+  std::map<std::string, executor::Executor*> executors;
+  /// Keys of the executors that C++ functions and commands go to.  An unknown one fails Open.
+  std::string function_executor = "inline";
+  std::string command_executor = "process";
 
   /// Continue unfinished runs when opening.  If false they stay as they are until the next Open.
   bool enable_recovery = true;
