@@ -23,6 +23,7 @@ ARROWS = {
     "author": ["base", "model"],
     **{port: ["base", "model"] for port in PORTS},
     "dispatcher": ["base", "model", "executor"],
+    "token": ["base", "model", "executor"],
     "log_store": ["base", "model"],
     "log_store_sqlite": ["base", "model", "log_store"],
     **{store: ["base", "model", "store", "task_queue"] for store in STORES},
@@ -53,6 +54,7 @@ LIBRARIES = {
     r"yaml-cpp/": ["spec", "cli"],
     r"re2/": ["executor_process", "expr", "spec"],
     r"CLI/": ["cli", "bin"],
+    r"openssl/": ["base", "token"],
     r"grpcpp/": ["worker", "server"],
 }
 
