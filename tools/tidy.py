@@ -17,6 +17,8 @@ EXECUTORS = ["executor_inline", "executor_process", "executor_queue", "executor_
 SUBJECTS = ["schedule", "package", "graph"]
 ARROWS = {
     "base": [],
+    "metrics": ["base"],
+    "metrics_http": ["base"],
     "expr": ["base"],
     "model": ["base"],
     "spec": ["base", "expr", "model"],
@@ -31,15 +33,15 @@ ARROWS = {
     "executor_inline": ["base", "model", "executor", "author"],
     "executor_queue": ["base", "model", "executor", "log_store", "task_queue"],
     "dispatch": ["base", "model", "executor", "dispatcher", "task_queue"],
-    "engine": ["base", "model", "store", "dispatcher", "executor", "control"],
+    "engine": ["base", "metrics", "model", "store", "dispatcher", "executor", "control"],
     **{subject: ["base", "model", "spec", "expr", *PORTS] for subject in SUBJECTS},
     "worker": ["base", "model", "control", "task_queue", "executor"],
     "server": ["base", "model", "control", "task_queue", "executor"],
 }
-ARROWS["runner"] = ["base", "expr", "model", "author", "spec", *PORTS, "log_store",
+ARROWS["runner"] = ["base", "metrics", "expr", "model", "author", "spec", *PORTS, "log_store",
                     "log_store_sqlite", *STORES, *EXECUTORS, "dispatch", "engine", *SUBJECTS]
 # Surfaces start and command over `control`, and read over the query half of `store`.
-SURFACE = ["base", "expr", "model", "author", "spec", "control", "store", "log_store", "runner", "worker",
+SURFACE = ["base", "metrics", "metrics_http", "expr", "model", "author", "spec", "control", "store", "log_store", "runner", "worker",
            "server"]
 ARROWS["cli"] = ARROWS["python"] = SURFACE
 ARROWS["bin"] = [*SURFACE, "cli"]
@@ -55,6 +57,7 @@ LIBRARIES = {
     r"re2/": ["executor_process", "expr", "spec"],
     r"CLI/": ["cli", "bin"],
     r"openssl/": ["base", "token"],
+    r"boost/(asio|beast)": ["metrics_http"],
     r"grpcpp/": ["worker", "server"],
 }
 
