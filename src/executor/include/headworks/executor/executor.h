@@ -64,6 +64,8 @@ struct Metrics {
   std::uint64_t failed = 0;
   Duration mean_duration{};
   Duration p99_duration{};
+  /// Of tasks' output, because the log store did not take them.
+  std::uint64_t lines_dropped = 0;
 };
 
 struct OfferResult {
