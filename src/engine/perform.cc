@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "headworks/engine/engine.h"
+#include "headworks/executor/attempt_log.h"
 
 namespace headworks::engine {
 namespace {
@@ -24,6 +25,8 @@ void Engine::Perform(const store::Round& round, std::vector<Work>& works) {
   lease_due_ = clock_.Monotonic() + options_.lease_ttl / 3;
   ++stats_.rounds;
   stats_.rows += round_rows_;
+  stats_.round_rows.Observe(static_cast<double>(round_rows_));
+  stats_.inbox_messages += round.consumed.size();
   PerformEffects(works);
 }
 
@@ -47,6 +50,7 @@ void Engine::PerformEffects(std::vector<Work>& works) {
 void Engine::PerformSlot(Slot& slot, Effects& effects) {
   const model::Changes& changes = slot.changes;
   model::MarkCommitted(slot.run, changes);
+  Measure(slot);
   slot.listed.emplace(slot.run.header);
   slot.touched = false;
   slot.insert_input.reset();
@@ -66,7 +70,6 @@ void Engine::PerformSlot(Slot& slot, Effects& effects) {
   for (const auto& asked : changes.evaluate) Ask(slot, asked);
   if (!changes.attempts.empty()) ReleaseHeld(slot);
   if (changes.more) Continue(slot, model::ContinueRun{});
-  if (changes.finished) ++stats_.runs_finished;
   CountActive(slot);
   if (observer_) Tell(slot, effects.told);
   slot.changes = {};
@@ -137,6 +140,7 @@ void Engine::Offer(const executor::Attempt& attempt) {
   if (task.cancel_sent) return Doubt(attempt);  // an executor may have it nevertheless
   const std::size_t lane = dispatcher_.LaneOf(attempt.task());
   const executor::OfferResult result = dispatcher_.Dispatch(attempt);
+  MeasureOffer(attempt, result);
   switch (result.disposition) {
     case model::Disposition::kDispatched:
       soft_failures_.erase(ref);
@@ -278,11 +282,9 @@ void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspect
   } else if (std::holds_alternative<executor::Running>(answer)) {
     backlog_.push_back(EventOf(*slot->second, model::AttemptStarted{ref.task, ref.epoch}));
   } else if (const auto* unknown = std::get_if<executor::Unknown>(&answer)) {
-    logger_.Warning("it is not known what became of an attempt; asking again",
-                    {{"run", std::to_string(ref.run.value)},
-                     {"task", attempt.task().id},
-                     {"epoch", std::to_string(ref.epoch.value)},
-                     {"why", unknown->why}});
+    executor::ForAttempt(logger_, attempt)
+        .Warning("it is not known what became of an attempt; asking again",
+                 {{"why", unknown->why}});
     AddTimer(Timer{.due = clock_.Monotonic() + kInspectAgain,
                    .kind = Timer::Kind::kInspect,
                    .when = clock_.Now() + kInspectAgain,

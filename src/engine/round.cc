@@ -82,7 +82,10 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
 }
 
 bool Engine::TryCommit() {
+  const Duration begin = clock_.Monotonic();
   Status committed = database_.runs().Commit(pending_->round);
+  stats_.commit_duration.Observe(clock_.Monotonic() - begin);
+  if (!committed) ++stats_.commits_failed;
   bool& unknown = pending_->maybe_committed;
   unknown = unknown || (!committed && committed.error().code == Code::kUnavailable);
   if (!committed && unknown) {
@@ -180,7 +183,8 @@ void Engine::Rollback() {
 
 void Engine::Park(const TenantId& tenant, RunNo run, const std::string& why,
                   std::vector<Work> works) {
-  logger_.Error("run is parked as stuck", {{"run", std::to_string(run.value)}, {"reason", why}});
+  logger_.Error("run is parked as stuck",
+                {{"tenant", tenant.value}, {"run", std::to_string(run.value)}, {"reason", why}});
   Evict(run);
   for (auto& work : works)
     if (auto* command = std::get_if<CommandWork>(&work.what))
@@ -209,7 +213,8 @@ void Engine::MarkStuck() {
   }
   to_mark_.pop_front();
   if (!image)
-    return logger_.Error("stuck run cannot be read", {{"run", std::to_string(stuck.run.value)},
+    return logger_.Error("stuck run cannot be read", {{"tenant", stuck.tenant.value},
+                                                      {"run", std::to_string(stuck.run.value)},
                                                       {"error", image.error().message}});
   store::RunWrite write{.header = std::move(image->header)};
   write.header.stuck_reason = stuck.why;
@@ -272,8 +277,9 @@ bool Engine::ApplyEvent(Work& work, const model::Event& event) {
       static_cast<void>(StepSlot(**slot, due));
   }
   if (const auto stepped = StepSlot(**slot, event); !stepped)
-    logger_.Warning("event refused",
-                    {{"run", std::to_string(work.run.value)}, {"error", stepped.error().message}});
+    logger_.Warning("event refused", {{"tenant", work.tenant.value},
+                                      {"run", std::to_string(work.run.value)},
+                                      {"error", stepped.error().message}});
   return true;
 }
 
@@ -428,7 +434,6 @@ bool Engine::ApplyStart(Work& work, StartWork& start) {
   slot.touched = true;
   round_rows_ += 2;
   round_bytes_ += request.input.size() + 2 * kRowBytes;
-  ++stats_.runs_started;
   if (!admit) return true;
   const auto place = TakePlace(slot);
   if (!place || !*place) return true;  // it stays pending
@@ -571,7 +576,9 @@ void Engine::GrantCredit(std::vector<Work>& works) {
       Visit(slot);
       works.push_back(EventOf(slot, model::QueueTask{next.task}));
       if (const auto stepped = StepSlot(slot, model::QueueTask{next.task}); !stepped)
-        logger_.Warning("ready task was not queued", {{"error", stepped.error().message}});
+        logger_.Warning("ready task was not queued", {{"tenant", slot.run.header.tenant.value},
+                                                      {"run", std::to_string(next.run.value)},
+                                                      {"error", stepped.error().message}});
     }
   }
 }

@@ -159,7 +159,8 @@ executor::Metrics ProcessExecutor::Impl::GetMetrics() const {
                             .executed = executed_,
                             .failed = failed_,
                             .mean_duration = {},
-                            .p99_duration = {}};
+                            .p99_duration = {},
+                            .lines_dropped = dropped_lines_};
   if (executed_ > 0) {
     metrics.mean_duration = total_duration_ / static_cast<std::int64_t>(executed_);
     std::vector<Duration> sorted = recent_durations_;

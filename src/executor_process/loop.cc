@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "headworks/executor/attempt_log.h"
 #include "impl.h"
 #include "output_file.h"
 
@@ -287,20 +288,18 @@ void ProcessExecutor::Impl::StoreLines() {
   std::ranges::sort(unstored_);
   unstored_.erase(std::ranges::unique(unstored_).begin(), unstored_.end());
   std::vector<log_store::Batch> batches;
-  std::size_t lines = 0;
-  for (Running* running : unstored_) {
+  const std::vector<Running*> owners = std::exchange(unstored_, {});
+  for (Running* running : owners) {
     running->capture.pending_bytes = 0;
-    lines += running->capture.lines().size();
     batches.push_back({running->offer.key, std::exchange(running->capture.lines(), {})});
   }
-  unstored_.clear();
   unstored_bytes_ = 0;
   while (true) {
     const Status status = ports_.log_store.Append(batches);
     if (status) {
       if (log_failing_since_) {
         ports_.log.Info("log lines are stored again",
-                        {{"dropped", fmt::to_string(dropped_lines_)}});
+                        {{"dropped", fmt::to_string(dropped_lines_.load())}});
       }
       log_failing_since_.reset();
       return;
@@ -311,8 +310,11 @@ void ProcessExecutor::Impl::StoreLines() {
     }
     if (ports_.clock.Monotonic() - *log_failing_since_ >= kLogPatience) {
       // Tasks would stop on full pipes, and verdicts be held, for as long as the outage lasts.
-      dropped_lines_ += lines;
-      ports_.log.Error("log lines are dropped", {{"lines", fmt::to_string(lines)}});
+      for (std::size_t i = 0; i < owners.size(); ++i) {
+        dropped_lines_ += batches[i].lines.size();
+        executor::ForAttempt(ports_.log, owners[i]->offer)
+            .Error("log lines are dropped", {{"lines", fmt::to_string(batches[i].lines.size())}});
+      }
       return;
     }
     std::this_thread::sleep_for(kLogRetry);

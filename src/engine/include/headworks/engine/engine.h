@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -24,6 +25,7 @@
 #include "headworks/dispatcher/dispatcher.h"
 #include "headworks/engine/active_runs.h"
 #include "headworks/engine/evaluator.h"
+#include "headworks/engine/stats.h"
 #include "headworks/executor/executor.h"
 #include "headworks/model/run.h"
 #include "headworks/model/step.h"
@@ -74,23 +76,6 @@ class Observer {
   virtual void Committed(std::span<const Change> changes) = 0;
   /// The run is gone from the store; what is kept of it elsewhere may go too.
   virtual void Deleted(const TenantId& tenant, RunNo run, const RunId& run_id) = 0;
-};
-
-/// Figures since the start, for health, benches and tests.
-struct EngineStats {
-  std::uint64_t rounds = 0;
-  std::uint64_t rows = 0;
-  std::uint64_t runs_started = 0;
-  std::uint64_t runs_finished = 0;
-  std::uint64_t attempts = 0;
-  std::uint64_t superseded = 0;
-  std::uint64_t runs_in_memory = 0;
-  std::uint64_t task_states_in_memory = 0;
-  std::uint64_t live_attempts = 0;
-  std::uint64_t runs_stuck = 0;
-  std::uint64_t timers = 0;
-  bool lost = false;    // another engine owns the shards, or the store is damaged: it has stopped
-  std::string trouble;  // the store refuses rounds: why; empty = none
 };
 
 /// The transactional state machine over all shards that it owns: gather, step, commit, perform.
@@ -192,6 +177,7 @@ class Engine final : public executor::AttemptSink {
     bool continuing = false;                        // ContinueRun or StartRun is in the backlog
     bool deleted = false;
     bool active = false;  // counted as running: so the store has it
+    std::array<std::uint32_t, model::kTaskStateCount> counted{};  // in stats_.tasks
   };
   struct LiveRef {
     RunNo run;
@@ -331,6 +317,12 @@ class Engine final : public executor::AttemptSink {
   void Evict(RunNo run);
 
   void CountActive(Slot& slot);
+  /// What a commit changed, in stats_ and in the log.
+  void Measure(Slot& slot);
+  void MeasureOffer(const executor::Attempt& attempt, const executor::OfferResult& result);
+  void LogEnd(const Slot& slot, const model::AttemptRecord& record);
+  /// Tasks per state, since the last time.  `ended`: those that ended count as such.
+  void CountTasks(Slot& slot, bool ended);
 
   // slots.cc
   /// The run in memory, loaded if need be; kConflict if it is parked as stuck.
