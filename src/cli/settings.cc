@@ -10,6 +10,7 @@
 
 #include "headworks/base/text.h"
 #include "headworks/base/time.h"
+#include "headworks/metrics_http/http_server.h"
 
 namespace headworks::cli {
 namespace {
@@ -147,6 +148,12 @@ constexpr Choice<LogLevel> kLevels[] = {{"debug", LogLevel::kDebug},
 constexpr Choice<StderrLogger::Format> kLogFormats[] = {{"text", StderrLogger::Format::kText},
                                                         {"json", StderrLogger::Format::kJson}};
 
+Status SetMetricsListen(Settings& settings, std::string_view text) {
+  if (!text.empty()) HEADWORKS_TRY(metrics_http::HttpServer::CheckAddress(text));
+  settings.metrics_listen = text;
+  return {};
+}
+
 using R = RunnerOptions;
 constexpr std::uint64_t kMillion = 1'000'000;
 
@@ -168,6 +175,10 @@ constexpr Setting kSettings[] = {
     {"log_format", "text|json", "How it reports.", "",
      [](Settings& s, std::string_view t) { return Choose(s.log_format, t, kLogFormats); },
      [](const Settings& s) { return Chosen(s.log_format, kLogFormats); }},
+    {"metrics_listen", "host:port",
+     "Where `headworks up` serves /metrics and /healthz; without a host on 127.0.0.1. Empty = "
+     "nowhere.",
+     "", SetMetricsListen, [](const Settings& s) { return s.metrics_listen; }},
     {"max_concurrent_tasks", "number",
      "Commands that run at once. 0 = twice the number of processors.", "",
      SetNumber<&R::max_concurrent_tasks, 0, 10'000>, GetNumber<&R::max_concurrent_tasks>},

@@ -27,6 +27,7 @@
 #include "headworks/store_memory/memory_store.h"
 #include "headworks/store_sqlite/sqlite_store.h"
 #include "janitor.h"
+#include "metrics_table.h"
 #include "store_resolver.h"
 #include "when_evaluator.h"
 
@@ -456,6 +457,24 @@ std::vector<ServiceHealth> Runner::Health() const {
   if (!stats.trouble.empty()) detail = "the store refuses commits: " + stats.trouble;
   all.push_back({"engine", !stats.lost && stats.trouble.empty(), std::move(detail)});
   return all;
+}
+
+std::vector<metrics::Family> Runner::Metrics() const {
+  const Parts& p = *parts_;
+  Figures figures{.engine = std::nullopt, .process = ReadProcessFigures()};
+  if (p.engine) {
+    figures.engine = p.engine->stats();
+    for (const executor::Executor* executor :
+         {static_cast<const executor::Executor*>(p.inline_executor.get()),
+          static_cast<const executor::Executor*>(p.process_executor.get())})
+      figures.executors.emplace_back(executor->Name(), executor->GetMetrics());
+  }
+  for (const auto& [file, suffix] : {std::pair("database", ""), {"wal", "-wal"}, {"logs", "-logs"}})
+    if (std::error_code ec; !p.path.empty()) {
+      const auto bytes = fs::file_size(p.path + suffix, ec);
+      figures.store_files.emplace_back(file, ec ? 0 : bytes);  // not there: nothing is in it
+    }
+  return MakeFamilies(figures);
 }
 
 Status Runner::Drain(Duration timeout) {

@@ -14,6 +14,7 @@
 #include "headworks/base/time.h"
 #include "headworks/control/control.h"
 #include "headworks/log_store/log_store.h"
+#include "headworks/metrics/family.h"
 #include "headworks/model/run.h"
 #include "headworks/model/workflow.h"
 #include "headworks/store/run_store.h"
@@ -193,6 +194,8 @@ class Runner {
   log_store::LogStore& logs();
 
   std::vector<ServiceHealth> Health() const;
+  /// All metrics as they stand (docs/metrics.md).  Not while Shutdown is under way.
+  std::vector<metrics::Family> Metrics() const;
   /// Starts nothing new and waits until no attempt is live, at most `timeout`.
   Status Drain(Duration timeout);
   /// Drain for `drain_timeout`, stop what is left, give the leases back.  Idempotent.
