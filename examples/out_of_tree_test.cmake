@@ -1,6 +1,6 @@
 # Installs components of a build tree, then configures, builds and runs a project that stands outside
 # the tree with one compiler, as its author would: out_of_tree with the component `author`, embedded
-# with `runtime`, too.
+# and custom_executor with `runtime`, too.
 #   cmake -DTREE=... -DSCRATCH=... -DCOMPILER=... -DSTANDARD=20 -DPROJECT=embedded -P out_of_tree_test.cmake
 cmake_minimum_required(VERSION 3.25)
 
@@ -43,7 +43,7 @@ endfunction()
 file(REMOVE_RECURSE ${SCRATCH})
 run(${CMAKE_COMMAND} --install ${TREE} --prefix ${SCRATCH}/prefix --component author)
 check_author_headers()
-if(PROJECT STREQUAL "embedded")
+if(NOT PROJECT STREQUAL "out_of_tree")
   run(${CMAKE_COMMAND} --install ${TREE} --prefix ${SCRATCH}/prefix --component runtime --strip)
 endif()
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/${PROJECT} -B ${SCRATCH}/build
@@ -54,6 +54,10 @@ if(PROJECT STREQUAL "embedded")
   set(PROGRAM ${SCRATCH}/build/orders)
   set(SCRATCH ${SCRATCH}/state)
   include(${CMAKE_CURRENT_LIST_DIR}/embedded/orders_test.cmake)
+elseif(PROJECT STREQUAL "custom_executor")
+  set(PROGRAM ${SCRATCH}/build/print)
+  set(SCRATCH ${SCRATCH}/state)
+  include(${CMAKE_CURRENT_LIST_DIR}/custom_executor/print_test.cmake)
 else()
   check_tasks()
 endif()

@@ -17,12 +17,15 @@ EXECUTORS = ["executor_inline", "executor_process", "executor_queue", "executor_
 SUBJECTS = ["schedule", "package", "graph"]
 ARROWS = {
     "base": [],
+    "metrics": ["base"],
+    "metrics_http": ["base"],
     "expr": ["base"],
     "model": ["base"],
     "spec": ["base", "expr", "model"],
     "author": ["base", "model"],
     **{port: ["base", "model"] for port in PORTS},
     "dispatcher": ["base", "model", "executor"],
+    "token": ["base", "model", "executor"],
     "log_store": ["base", "model"],
     "log_store_sqlite": ["base", "model", "log_store"],
     **{store: ["base", "model", "store", "task_queue"] for store in STORES},
@@ -30,15 +33,15 @@ ARROWS = {
     "executor_inline": ["base", "model", "executor", "author"],
     "executor_queue": ["base", "model", "executor", "log_store", "task_queue"],
     "dispatch": ["base", "model", "executor", "dispatcher", "task_queue"],
-    "engine": ["base", "model", "store", "dispatcher", "executor", "control"],
+    "engine": ["base", "metrics", "model", "store", "dispatcher", "executor", "control"],
     **{subject: ["base", "model", "spec", "expr", *PORTS] for subject in SUBJECTS},
     "worker": ["base", "model", "control", "task_queue", "executor"],
     "server": ["base", "model", "control", "task_queue", "executor"],
 }
-ARROWS["runner"] = ["base", "expr", "model", "author", "spec", *PORTS, "log_store",
+ARROWS["runner"] = ["base", "metrics", "expr", "model", "author", "spec", *PORTS, "log_store",
                     "log_store_sqlite", *STORES, *EXECUTORS, "dispatch", "engine", *SUBJECTS]
 # Surfaces start and command over `control`, and read over the query half of `store`.
-SURFACE = ["base", "expr", "model", "author", "spec", "control", "store", "log_store", "runner", "worker",
+SURFACE = ["base", "metrics", "metrics_http", "expr", "model", "author", "spec", "control", "store", "log_store", "runner", "worker",
            "server"]
 ARROWS["cli"] = ARROWS["python"] = SURFACE
 ARROWS["bin"] = [*SURFACE, "cli"]
@@ -50,9 +53,12 @@ ARROWS["sim"] = [*ARROWS["runner"], "runner", "store_sqlite_testing"]
 LIBRARIES = {
     r"sqlite3\.h": ["store_sqlite", "log_store_sqlite"],
     r"libpq-fe\.h": ["store_postgres"],
-    r"yaml-cpp/": ["spec", "cli"],
+    r"yaml\.h": ["spec"],
+    r"yaml-cpp/": ["cli"],
     r"re2/": ["executor_process", "expr", "spec"],
     r"CLI/": ["cli", "bin"],
+    r"openssl/": ["base", "token"],
+    r"boost/(asio|beast)": ["metrics_http"],
     r"grpcpp/": ["worker", "server"],
 }
 

@@ -94,7 +94,7 @@ class TidyTest(unittest.TestCase):
                 self.assertNotIn(module, tidy.ARROWS[target])
 
     def test_adapter_libraries(self):
-        for header in ["sqlite3.h", "libpq-fe.h", "yaml-cpp/yaml.h", "CLI/CLI.hpp"]:
+        for header in ["sqlite3.h", "libpq-fe.h", "yaml.h", "yaml-cpp/yaml.h", "CLI/CLI.hpp"]:
             self.assertFires("adapter_libraries", "src/model/run.cc:2",
                              self.appended("src/model/run.cc", f"#include <{header}>\n"))
 

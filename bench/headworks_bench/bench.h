@@ -75,6 +75,8 @@ Figures WaitingMemory(const Options& options);
 Figures Recovery(const Options& options);
 /// The child of Recovery: makes runs until it is killed.
 int RecoveryChild(const std::string& path, int runs);
+// dispatch.cc
+Figures DispatchCost(const Options& options);
 // spawn.cc
 Figures ProgramStart(const Options& options);
 /// Bare starts and waits of /bin/true a second.

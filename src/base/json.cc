@@ -81,18 +81,19 @@ void WriteNumber(double value, std::string& out) {
   out.append(buffer.data(), end);
 }
 
-void Write(const json::value& value, std::string& out) {
+void Write(const json::value& value, bool sorted, std::string& out) {
   switch (value.kind()) {
     case json::kind::object: {
       std::vector<const json::key_value_pair*> members;
       for (const auto& member : value.get_object()) members.push_back(&member);
-      std::ranges::sort(members, {}, [](const auto* m) { return std::string_view(m->key()); });
+      if (sorted)
+        std::ranges::sort(members, {}, [](const auto* m) { return std::string_view(m->key()); });
       out += '{';
       for (bool first = true; const auto* member : members) {
         if (!std::exchange(first, false)) out += ',';
         out += QuoteJson(member->key());
         out += ':';
-        Write(member->value(), out);
+        Write(member->value(), sorted, out);
       }
       out += '}';
       return;
@@ -101,7 +102,7 @@ void Write(const json::value& value, std::string& out) {
       out += '[';
       for (bool first = true; const auto& element : value.get_array()) {
         if (!std::exchange(first, false)) out += ',';
-        Write(element, out);
+        Write(element, sorted, out);
       }
       out += ']';
       return;
@@ -151,7 +152,13 @@ Result<json::object> ParseJsonObject(std::string_view text, std::string_view wha
 
 std::string CanonicalJson(const json::value& value) {
   std::string out;
-  Write(value, out);
+  Write(value, true, out);
+  return out;
+}
+
+std::string PlainJson(const json::value& value) {
+  std::string out;
+  Write(value, false, out);
   return out;
 }
 

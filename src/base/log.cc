@@ -28,8 +28,15 @@ std::string_view LevelName(LogLevel level) {
 
 void NullLogger::Write(LogLevel /*level*/, std::string_view /*message*/, Fields /*fields*/) {}
 
+void ScopedLogger::Write(LogLevel level, std::string_view message, Fields fields) {
+  if (!Wants(level)) return;
+  std::vector<Field> all = fields_;
+  all.insert(all.end(), fields.begin(), fields.end());
+  inner_.Write(level, message, all);
+}
+
 void StderrLogger::Write(LogLevel level, std::string_view message, Fields fields) {
-  if (level < minimum_) return;
+  if (!Wants(level)) return;
   const std::string now = FormatInstant(SystemClock().Now());
   std::string line;
   if (format_ == Format::kJson) {

@@ -159,7 +159,7 @@ class CommandTree {
       return ShowLogs(context, logs_);
     });
     AddReference(logs);
-    logs.add_option("task", logs_.task, "Only this task's");
+    logs.add_option("task", logs_.task, "Only this task's, or all of this matrix");
     logs.add_flag("-f,--follow", logs_.follow, "Until the run ends");
     logs.add_option("--attempt", logs_.attempt, "Only the N-th attempt of the task")
         ->check(CLI::PositiveNumber);
@@ -174,7 +174,7 @@ class CommandTree {
       return Why(context, on_run_.run, on_run_.task);
     });
     AddReference(why);
-    why.add_option("task", on_run_.task, "The task")->required();
+    why.add_option("task", on_run_.task, "The task, or a matrix for all its instances")->required();
     AddCommand(runs, "unstick", "Let a stuck run try again", CommandKind::kUnstick);
     AddCommand(runs, "delete", "Forget a finished run", CommandKind::kDelete);
     CLI::App& prune = Leaf(
@@ -213,7 +213,9 @@ class CommandTree {
           return rerun_detach_ ? CommandRun(context, on_run_) : RerunAndFollow(context, on_run_);
         });
     AddReference(rerun);
-    auto* from = rerun.add_option("--from", on_run_.task, "This task and all that need it")
+    auto* from = rerun
+                     .add_option("--from", on_run_.task,
+                                 "This task, or all of this matrix, and all that need it")
                      ->type_name("TASK");
     auto* failed = rerun.add_flag("--failed", rerun_failed_,
                                   "What failed or never ran, and all that need it (default)");
@@ -232,7 +234,8 @@ class CommandTree {
       return CommandRun(context, on_run_);
     });
     AddReference(mark);
-    mark.add_option("task", on_run_.task, "The task")->required();
+    mark.add_option("task", on_run_.task, "The task, or a matrix for all its instances")
+        ->required();
     mark.add_option("state", mark_, "success, failed or skipped")
         ->required()
         ->check(CLI::IsMember({"success", "failed", "skipped"}));

@@ -104,7 +104,7 @@ void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& 
         last->outcome.verdict == model::Verdict::kRetry && state.state == TaskState::kFailed;
     lines.push_back(fmt::format("its last attempt, try {}, ended in {} ({})", last->try_no,
                                 no_more ? "failure" : model::VerdictName(last->outcome.verdict),
-                                DescribeOutcome(last->outcome)));
+                                DescribeEnd(view, *last)));
     if (!last->outcome.error.empty())
       lines.push_back(fmt::format("error: {}", last->outcome.error));
   }

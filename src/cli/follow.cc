@@ -72,7 +72,8 @@ class Follower {
 
   Status ReadRun() {
     HEADWORKS_ASSIGN(view_, reader_.ReadSummary(*runner_, reference_));
-    if (view_.workflow->size() > kMostListedTasks) return {};
+    if (view_.workflow->size() > kMostListedTasks)
+      return presenter_.ShowsPicked() ? reader_.ReadPicked(*runner_, view_) : Status();
     HEADWORKS_ASSIGN(view_, reader_.Read(*runner_, reference_, context_.clock.Now()));
     return {};
   }

@@ -13,7 +13,7 @@
 
 namespace headworks::cli {
 
-/// Runs with more tasks are shown as counts, so that following costs the same for any size.
+/// Runs with more tasks are shown as counts, and on a terminal what runs and what failed.
 inline constexpr std::uint32_t kMostListedTasks = 500;
 
 /// Shows a run while it goes on.  Called from one thread.
@@ -23,6 +23,8 @@ class Presenter {
   /// The run as it is now, and log lines that are new.  Without tasks if it has too many.
   virtual void Update(const RunView& view, std::span<const log_store::Entry> lines,
                       Instant now) = 0;
+  /// Whether it shows single tasks of a run with too many (RunView::picked).
+  virtual bool ShowsPicked() const = 0;
   /// Something that must be seen.
   virtual void Say(std::string_view text) = 0;
 };

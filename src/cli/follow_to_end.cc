@@ -26,19 +26,22 @@ std::vector<TaskNo> DecidingTasks(const RunView& view) {
 }
 
 Status ShowFailure(const Context& context, Runner& runner, const RunView& view, TaskNo task,
-                   Presenter& presenter) {
+                   const Terminal& terminal, Presenter& presenter) {
   const model::AttemptRecord* last = view.LastAttempt(task);
+  const bool stopped = last != nullptr && StoppedByDeadline(view, *last);
   std::string text = fmt::format("task {} failed", view.id(task));
-  if (view.tasks[task.value].reason == model::Reason::kDeadline)
+  if (view.tasks[task.value].reason == model::Reason::kDeadline && !stopped)
     text +=
         fmt::format(" at its deadline of {}", FormatDuration(view.workflow->task(task).deadline));
   if (last != nullptr) {
-    text += fmt::format(": {} (try {} of {})", DescribeOutcome(last->outcome), last->try_no,
+    text += fmt::format(": {} (try {} of {})", DescribeEnd(view, *last), last->try_no,
                         view.workflow->task(task).retry.max_attempts);
-    if (!last->outcome.error.empty()) text += "\n  " + last->outcome.error;
+    if (!last->outcome.error.empty() && last->outcome.error != DescribeOutcome(last->outcome) &&
+        !stopped)
+      text += "\n  " + terminal.Foreign(last->outcome.error);
   }
   if (const auto error = view.expression_errors.find(task); error != view.expression_errors.end())
-    text += "\n  " + error->second;
+    text += "\n  " + terminal.Foreign(error->second);
   presenter.Say(text);
   HEADWORKS_ASSIGN(const auto page, runner.logs().Tail({.tenant = context.tenant(),
                                                         .run = view.header.run_no,
@@ -46,13 +49,12 @@ Status ShowFailure(const Context& context, Runner& runner, const RunView& view, 
                                                         .epoch = view.tasks[task.value].epoch,
                                                         .max_lines = kLastLines}));
   for (const log_store::Entry& entry : page.entries)
-    presenter.Say(
-        fmt::format("  {} | {}", view.id(task), log_store::DisplayText(entry.line.bytes)));
+    presenter.Say(fmt::format("  {} | {}", view.id(task), terminal.Foreign(entry.line.bytes)));
   return {};
 }
 
 Status Report(const Context& context, Runner& runner, const RunView& summary,
-              Presenter& presenter) {
+              const Terminal& terminal, Presenter& presenter) {
   const model::RunHeader& header = summary.header;
   RunView view;
   if (header.state == model::RunState::kFailed) {
@@ -60,13 +62,12 @@ Status Report(const Context& context, Runner& runner, const RunView& summary,
                                                    context.clock.Now()));
     const auto failed = DecidingTasks(view);
     for (std::size_t i = 0; i < std::min(failed.size(), kMostFailures); ++i)
-      HEADWORKS_TRY(ShowFailure(context, runner, view, failed[i], presenter));
+      HEADWORKS_TRY(ShowFailure(context, runner, view, failed[i], terminal, presenter));
     if (failed.size() > kMostFailures)
       presenter.Say(
           fmt::format("... and {} more: {}", failed.size() - kMostFailures,
                       CommandLine(context, fmt::format("runs show {}", header.run_no.value))));
   }
-  const Terminal terminal = Terminal::Of(stdout, context.settings().color, context.environment);
   presenter.Say(fmt::format(
       "run {} of {} {}{} in {}", header.run_no.value, header.name.workflow,
       terminal.Paint(header.state, model::RunStateName(header.state)),
@@ -137,7 +138,7 @@ Result<Exit> FollowToEnd(const Context& context, std::unique_ptr<Runner> runner,
                                  CommandLine(context, fmt::format("runs unstick {}", run.value))));
       break;
     case FollowEnd::kEnded:
-      HEADWORKS_TRY(Report(context, *runner, result.view, *presenter));
+      HEADWORKS_TRY(Report(context, *runner, result.view, terminal, *presenter));
       break;
   }
   if (!context.wants_table()) PrintValue(context.settings().output, RunJson(result.view.header));

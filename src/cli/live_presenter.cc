@@ -54,7 +54,7 @@ class LivePresenter final : public Presenter {
 
   void Update(const RunView& view, std::span<const log_store::Entry> lines, Instant now) override {
     for (const log_store::Entry& entry : lines)
-      last_line_[entry.attempt.task.value] = log_store::DisplayText(entry.line.bytes);
+      last_line_[entry.attempt.task.value] = ForScreen(entry.line.bytes);
     const TerminalSize size = SizeOf(stream_);
     std::vector<std::string> screen{Heading(view, now)};
     if (!AddTree(view, now, size, screen)) AddCounts(view, now, size, screen);
@@ -62,6 +62,8 @@ class LivePresenter final : public Presenter {
     // The last drawing stays.
     if (model::IsTerminal(view.header.state)) drawn_ = 0;
   }
+
+  bool ShowsPicked() const override { return true; }
 
   void Say(std::string_view text) override {
     Erase();
@@ -88,7 +90,7 @@ class LivePresenter final : public Presenter {
 
   Line LineOf(const RunView& view, const TreeRow& row, Instant now) const {
     const TaskNo first = row.tasks.front();
-    const TaskState state = view.tasks[first.value].state;
+    const TaskState state = view.task(first).state;
     Line line{row.branch, view.id(first), state, {}, {}};
     if (row.tasks.size() > 1) {
       line.name = fmt::format("{} tasks", row.tasks.size());
@@ -111,12 +113,12 @@ class LivePresenter final : public Presenter {
 
   /// Why it failed, if it did, and the last that it printed.
   std::string TextOf(const RunView& view, TaskNo no) const {
-    const model::TaskRun& task = view.tasks[no.value];
+    const model::TaskRun& task = view.task(no);
     const model::AttemptRecord* last = view.LastAttempt(no);
     std::string text;
     if (last != nullptr && last->epoch == task.epoch && !model::IsLive(task.state) &&
         last->outcome.verdict != model::Verdict::kSucceeded)
-      text = DescribeOutcome(last->outcome);
+      text = DescribeEnd(view, *last);
     if (const auto printed = last_line_.find(no.value); printed != last_line_.end())
       text += (text.empty() ? "" : ": ") + printed->second;
     return text;
@@ -159,7 +161,7 @@ class LivePresenter final : public Presenter {
   }
 
   static std::string TimeOf(const RunView& view, TaskNo no, Instant now) {
-    const model::TaskRun& task = view.tasks[no.value];
+    const model::TaskRun& task = view.task(no);
     if (task.state == TaskState::kRunning)
       return FormatDuration(std::max(now - task.since, Duration(0)));
     if (task.state == TaskState::kParked)
@@ -186,6 +188,20 @@ class LivePresenter final : public Presenter {
     return false;
   }
 
+  /// The first tasks in one of these states, state by state.
+  static std::vector<TaskNo> TasksIn(const RunView& view, std::initializer_list<TaskState> states,
+                                     std::size_t most) {
+    std::vector<TaskNo> found;
+    for (const TaskState state : states) {
+      const auto add = [&](TaskNo no, const model::TaskRun& task) {
+        if (task.state == state && found.size() < most) found.push_back(no);
+      };
+      for (std::uint32_t no = 0; no < view.tasks.size(); ++no) add(TaskNo(no), view.tasks[no]);
+      for (const auto& [no, task] : view.picked) add(no, task);
+    }
+    return found;
+  }
+
   /// Tasks per state, and then what runs or failed, as far as the screen reaches.
   void AddCounts(const RunView& view, Instant now, const TerminalSize& size,
                  std::vector<std::string>& screen) const {
@@ -196,13 +212,18 @@ class LivePresenter final : public Presenter {
             "  {} {:<16}{:>8}", terminal_.Paint(task_state, Symbol(task_state, terminal_.utf8)),
             model::TaskStateName(task_state), view.header.counts[state]));
     }
+    const std::size_t free = size.rows - std::min(size.rows, screen.size() + 2);
+    const auto failed = TasksIn(view, {TaskState::kFailed}, free);
+    const auto under_way = TasksIn(view, {TaskState::kParked, TaskState::kRunning}, free);
+    // Neither pushes the other off the screen.
+    const std::size_t most_failed = free - std::min(under_way.size(), free / 2);
     std::vector<Line> lines;
-    for (const TaskState shown : {TaskState::kFailed, TaskState::kParked, TaskState::kRunning})
-      for (std::uint32_t no = 0;
-           no < view.tasks.size() && screen.size() + lines.size() + 2 < size.rows; ++no)
-        if (view.tasks[no].state == shown)
-          lines.push_back(
-              LineOf(view, {.branch = "  ", .tasks = {TaskNo(no)}, .also_needs = {}}, now));
+    const auto add = [&](const std::vector<TaskNo>& tasks, std::size_t most) {
+      for (std::size_t i = 0; i < std::min(tasks.size(), most); ++i)
+        lines.push_back(LineOf(view, {.branch = "  ", .tasks = {tasks[i]}, .also_needs = {}}, now));
+    };
+    add(failed, most_failed);
+    add(under_way, free - lines.size());
     AddLines(lines, size.columns, screen);
   }
 

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
-#include <unordered_map>
+#include <deque>
+#include <iterator>
 
 #include "commands.h"
 #include "headworks/log_store/log_store.h"
@@ -34,11 +35,14 @@ Result<Epoch> EpochOf(const RunView& view, TaskNo task, int n) {
 class LogPrinter {
  public:
   LogPrinter(const Context& context, const model::Workflow& workflow, bool named)
-      : context_(context), workflow_(workflow), named_(named) {}
+      : context_(context),
+        workflow_(workflow),
+        named_(named),
+        terminal_(Terminal::Of(stdout, context.settings().color, context.environment)) {}
 
-  void Print(const log_store::Page& page) const {
+  void Print(const std::vector<log_store::Entry>& entries) const {
     std::string text;
-    for (const log_store::Entry& entry : page.entries) text += Text(entry);
+    for (const log_store::Entry& entry : entries) text += Text(entry);
     cli::Print(text);
   }
 
@@ -58,8 +62,8 @@ class LogPrinter {
     const std::string prefix = named_ ? task + " | " : std::string();
     if (entry.line.stream == log_store::Stream::kNote)
       return fmt::format("{}[headworks: {}]\n", prefix, entry.line.bytes);
-    // The bytes as they are: a log may well be piped into a tool that knows them.
-    return prefix + entry.line.bytes + "\n";
+    // Elsewhere the bytes as they are: a log may well be piped into a tool that knows them.
+    return prefix + (terminal_.screen ? ForScreen(entry.line.bytes) : entry.line.bytes) + "\n";
   }
 
   static std::string_view StreamName(log_store::Stream stream) {
@@ -77,18 +81,63 @@ class LogPrinter {
   const Context& context_;
   const model::Workflow& workflow_;
   bool named_;
+  Terminal terminal_;
 };
 
-/// Prints what is there; returns where to go on.
-Status PrintAll(Runner& runner, log_store::Query& query, const LogPrinter& printer) {
-  for (bool more = true; more;) {
-    HEADWORKS_ASSIGN(const auto page, runner.logs().Read(query));
-    printer.Print(page);
-    query.after = page.next;
-    more = page.more;
+/// The lines of some tasks, in order of arrival.
+class LogReader {
+ public:
+  /// `tasks` empty = all.
+  LogReader(const Context& context, Runner& runner, RunNo run, std::vector<TaskNo> tasks)
+      : runner_(runner),
+        tasks_(std::move(tasks)),
+        query_{.tenant = context.tenant(), .run = run, .max_lines = kPageLines} {
+    if (tasks_.size() == 1) query_.task = tasks_.front();
   }
-  return {};
-}
+  void SetEpoch(Epoch epoch) { query_.epoch = epoch; }
+
+  /// Prints what has come since the last call.
+  Status PrintNew(const LogPrinter& printer) {
+    return ForEachPage([&](log_store::Page& page) { printer.Print(page.entries); });
+  }
+  Status PrintTail(const LogPrinter& printer, std::size_t lines) {
+    if (tasks_.size() < 2) {
+      log_store::Query query = query_;
+      query.max_lines = lines;
+      HEADWORKS_ASSIGN(const auto page, runner_.logs().Tail(query));
+      query_.after = page.next;
+      printer.Print(page.entries);
+      return {};
+    }
+    std::deque<log_store::Entry> last;
+    HEADWORKS_TRY(ForEachPage([&](log_store::Page& page) {
+      std::ranges::move(page.entries, std::back_inserter(last));
+      if (last.size() > lines) last.erase(last.begin(), last.end() - std::ptrdiff_t(lines));
+    }));
+    printer.Print({std::make_move_iterator(last.begin()), std::make_move_iterator(last.end())});
+    return {};
+  }
+
+ private:
+  template <typename Use>
+  Status ForEachPage(Use use) {
+    for (bool more = true; more;) {
+      HEADWORKS_ASSIGN(auto page, runner_.logs().Read(query_));
+      query_.after = page.next;
+      more = page.more;
+      if (tasks_.size() > 1)
+        std::erase_if(page.entries, [&](const log_store::Entry& entry) {
+          return !std::ranges::binary_search(tasks_, entry.attempt.task);
+        });
+      use(page);
+    }
+    return {};
+  }
+
+  Runner& runner_;
+  std::vector<TaskNo> tasks_;  // ascending
+  log_store::Query query_;
+};
 
 }  // namespace
 
@@ -99,29 +148,31 @@ Result<Exit> ShowLogs(const Context& context, const LogsArgs& args) {
   RunReader reader(context);
   HEADWORKS_ASSIGN(RunView view, reader.ReadSummary(*runner, args.run));
   const std::string reference = fmt::format("{}", view.header.run_no.value);
-  log_store::Query query{.tenant = context.tenant(),
-                         .run = view.header.run_no,
-                         .max_lines = args.tail == 0 ? kPageLines : args.tail};
+  std::vector<TaskNo> tasks;
   if (!args.task.empty()) {
-    HEADWORKS_ASSIGN(query.task, FindTask(*view.workflow, args.task));
+    HEADWORKS_ASSIGN(tasks, view.workflow->Select(args.task));
   }
+  LogReader lines(context, *runner, view.header.run_no, tasks);
   if (args.attempt != 0) {
+    if (tasks.size() > 1)
+      return Error{
+          Code::kInvalidArgument,
+          fmt::format("--attempt: {} is a matrix of {} tasks; name one of them, such as {}",
+                      args.task, tasks.size(), view.id(tasks.front()))};
     HEADWORKS_ASSIGN(const RunView whole, reader.Read(*runner, reference, context.clock.Now()));
-    HEADWORKS_ASSIGN(query.epoch, EpochOf(whole, *query.task, args.attempt));
+    HEADWORKS_ASSIGN(const Epoch epoch, EpochOf(whole, tasks.front(), args.attempt));
+    lines.SetEpoch(epoch);
   }
-  const LogPrinter printer(context, *view.workflow, args.task.empty());
+  const LogPrinter printer(context, *view.workflow, tasks.size() != 1);
   if (args.tail != 0) {
-    HEADWORKS_ASSIGN(const auto page, runner->logs().Tail(query));
-    printer.Print(page);
-    query.after = page.next;
-    query.max_lines = kPageLines;
+    HEADWORKS_TRY(lines.PrintTail(printer, args.tail));
     if (!args.follow) return Exit::kOk;
   }
   HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
   for (;;) {
     // The state first: the lines of a run that is over are all there (I6).
     HEADWORKS_ASSIGN(view, reader.ReadSummary(*runner, reference));
-    HEADWORKS_TRY(PrintAll(*runner, query, printer));
+    HEADWORKS_TRY(lines.PrintNew(printer));
     if (!args.follow || model::IsTerminal(view.header.state)) return Exit::kOk;
     if (OutputIsBroken() || signals.interrupts() + signals.terminations() > 0) return Exit::kOk;
     signals.Wait(kLook);

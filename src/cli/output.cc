@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "headworks/base/check.h"
+#include "headworks/base/json.h"
 
 namespace headworks::cli {
 namespace {
@@ -49,7 +50,7 @@ void Emit(YAML::Emitter& out, const json::value& value) {
     case json::kind::int64:
     case json::kind::uint64:
     case json::kind::double_:
-      out << json::serialize(value);
+      out << PlainJson(value);
       return;
   }
 }
@@ -99,7 +100,7 @@ bool OutputIsBroken() { return std::ferror(stdout) != 0; }
 void PrintValue(OutputFormat format, const json::value& value) {
   HEADWORKS_CHECK(format != OutputFormat::kTable);
   if (format == OutputFormat::kJson) {
-    Print(json::serialize(value) + "\n");
+    Print(PlainJson(value) + "\n");
     return;
   }
   YAML::Emitter out;

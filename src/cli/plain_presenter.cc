@@ -22,23 +22,28 @@ class PlainPresenter final : public Presenter {
     states_.resize(view.tasks.size(), model::TaskState::kWaiting);
     for (const model::AttemptRecord& attempt : view.attempts)
       if (!ended_.contains(attempt.epoch.value)) {
+        ShowSettled(view, attempt.queued_at);
         Started(view, attempt.task, attempt.epoch);
         for (const log_store::Entry& line : lines)
           if (line.attempt.epoch == attempt.epoch) ShowLine(view, line);
         Ended(view, attempt);
       }
     for (std::uint32_t no = 0; no < view.tasks.size(); ++no)
-      if (view.tasks[no].state == model::TaskState::kRunning)
+      if (view.tasks[no].state == model::TaskState::kRunning) {
+        ShowSettled(view, view.tasks[no].since);
         Started(view, TaskNo(no), view.tasks[no].epoch);
+      }
     for (const log_store::Entry& line : lines)
       if (!printed_with_end_.contains(line.attempt.epoch.value)) {
         Started(view, line.attempt.task, line.attempt.epoch);
         ShowLine(view, line);
       }
     printed_with_end_.clear();
-    for (std::uint32_t no = 0; no < view.tasks.size(); ++no) ShowSettled(view, TaskNo(no));
+    ShowSettled(view, kNever);
     std::fflush(stream_);
   }
+
+  bool ShowsPicked() const override { return false; }
 
   void Say(std::string_view text) override {
     Write(text);
@@ -54,8 +59,7 @@ class PlainPresenter final : public Presenter {
   }
 
   void ShowLine(const RunView& view, const log_store::Entry& entry) {
-    Write(fmt::format("{} | {}", view.id(entry.attempt.task),
-                      log_store::DisplayText(entry.line.bytes)));
+    Write(fmt::format("{} | {}", view.id(entry.attempt.task), terminal_.Foreign(entry.line.bytes)));
   }
 
   void Ended(const RunView& view, const model::AttemptRecord& attempt) {
@@ -81,6 +85,7 @@ class PlainPresenter final : public Presenter {
         Write(fmt::format("task {} interrupted after {}; it runs again, no try is used", id, took));
         return;
       case kCancelled:
+        if (StoppedByDeadline(view, attempt)) break;
         Write(fmt::format("task {} {} after {}", id,
                           terminal_.Paint(model::TaskState::kCancelled, "cancelled"), took));
         return;
@@ -95,21 +100,32 @@ class PlainPresenter final : public Presenter {
         "task {} {} in {} (try {} of {}): {}{}", id,
         terminal_.Paint(model::TaskState::kFailed, outcome.verdict == kLost ? "lost" : "failed"),
         took, attempt.try_no, view.workflow->task(attempt.task).retry.max_attempts,
-        DescribeOutcome(outcome),
+        DescribeEnd(view, attempt),
         again ? fmt::format("; next try at {}", FormatInstant(task.not_before)) : std::string()));
   }
 
-  /// Tasks that settled without an attempt of their own.
-  void ShowSettled(const RunView& view, TaskNo no) {
+  /// Tasks that settled otherwise than by the end of an attempt.
+  void ShowSettled(const RunView& view, TaskNo no, Instant until) {
     const model::TaskRun& task = view.tasks[no.value];
-    if (states_[no.value] == task.state) return;
+    if (states_[no.value] == task.state || task.since > until) return;
     states_[no.value] = task.state;
-    if (!model::IsTerminal(task.state) || ended_.contains(task.epoch.value)) return;
+    if (!model::IsTerminal(task.state)) return;
+    const model::AttemptRecord* last = view.LastAttempt(no);
+    const bool between_tries = task.reason == model::Reason::kDeadline && last != nullptr &&
+                               !StoppedByDeadline(view, *last);
+    if (ended_.contains(task.epoch.value) && !between_tries &&
+        task.reason != model::Reason::kMarked)
+      return;
     Write(fmt::format("task {} {}{}", view.id(no),
                       terminal_.Paint(task.state, model::TaskStateName(task.state)),
                       task.reason == model::Reason::kNone
                           ? std::string()
                           : fmt::format(" ({})", model::ReasonName(task.reason))));
+  }
+
+  /// What settled until then, so that it is told before what came after it.
+  void ShowSettled(const RunView& view, Instant until) {
+    for (std::uint32_t no = 0; no < view.tasks.size(); ++no) ShowSettled(view, TaskNo(no), until);
   }
 
   /// For large runs: at most a line a second, when something changed.

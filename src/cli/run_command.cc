@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "follow.h"
+#include "headworks/base/json.h"
 #include "headworks/spec/params.h"
 #include "output.h"
 #include "records.h"
@@ -14,8 +15,31 @@ namespace {
 
 namespace json = boost::json;
 
+/// `input` with the defaults that are computed when a run starts, as they would be now; `computed`
+/// has their names.
+Result<json::object> RenderInput(const Context& context, const model::Workflow& workflow,
+                                 const std::string& input, std::vector<std::string>& computed) {
+  json::object object = ParsedJson(input).as_object();
+  const json::object given = object.at("params").as_object();
+  const std::string now = FormatInstant(context.clock.Now());
+  object["run"] = {{"id", "00000000-0000-0000-0000-000000000000"},  // it has none yet
+                   {"workflow", workflow.name().workflow},
+                   {"created_at", now},
+                   {"date", now.substr(0, 10)}};
+  object["slot"] = nullptr;
+  HEADWORKS_TRY(spec::RenderDefaults(workflow.definition(), object));
+  for (const auto& member : object.at("params").as_object())
+    if (!given.contains(member.key())) computed.emplace_back(member.key());
+  object.erase("run");
+  object.erase("slot");
+  return object;
+}
+
 /// `input`: {"params": ..., "input": ...}.
-Exit PrintPlan(const Context& context, const model::Workflow& workflow, const std::string& input) {
+Result<Exit> PrintPlan(const Context& context, const model::Workflow& workflow,
+                       const std::string& input) {
+  std::vector<std::string> computed;
+  HEADWORKS_ASSIGN(json::object rendered, RenderInput(context, workflow, input, computed));
   const auto levels = Levels(workflow);
   if (!context.wants_table()) {
     json::array tasks;
@@ -28,8 +52,8 @@ Exit PrintPlan(const Context& context, const model::Workflow& workflow, const st
     }
     PrintValue(context.settings().output, json::object{{"workflow", workflow.name().workflow},
                                                        {"version", workflow.version()},
-
-                                                       {"input", ParsedJson(input)},
+                                                       {"input", std::move(rendered)},
+                                                       {"computed", json::value_from(computed)},
                                                        {"tasks", std::move(tasks)}});
     return Exit::kOk;
   }
@@ -40,9 +64,13 @@ Exit PrintPlan(const Context& context, const model::Workflow& workflow, const st
                   FitToWidth(fmt::format("{}", fmt::join(task.needs, ", ")), 40),
                   FitToWidth(DescribeAction(task), 60)});
   }
-  Print(fmt::format("workflow {}  version {}\ninput {}\n\n{}\nnothing was started (--dry-run)\n",
-                    workflow.name().workflow, workflow.version().substr(0, 12), input,
-                    table.Render()));
+  const std::string note =
+      computed.empty() ? std::string()
+                       : fmt::format("computed as of now, and again when a run starts: {}\n",
+                                     fmt::join(computed, ", "));
+  Print(fmt::format("workflow {}  version {}\ninput {}\n{}\n{}\nnothing was started (--dry-run)\n",
+                    workflow.name().workflow, workflow.version().substr(0, 12),
+                    CanonicalJson(rendered), note, table.Render()));
   return Exit::kOk;
 }
 
@@ -104,11 +132,17 @@ Result<Exit> RunFile(const Context& context, const RunArgs& args) {
   // Before anything is opened, so that a bad parameter leaves no trace.
   HEADWORKS_ASSIGN(const std::string input,
                    spec::ParseParams(workflow->definition(), start.params, start.input));
-  if (args.dry_run) return PrintPlan(context, *workflow, input);
+  const Status has_functions = CheckFunctions(*workflow, args.file);
+  if (args.dry_run) {
+    if (!has_functions) Note("warning: " + has_functions.error().message);
+    return PrintPlan(context, *workflow, input);
+  }
   if (args.resume) return Resume(context, *workflow);
 
-  if (args.detach) {
+  if (args.detach || !has_functions) {
     HEADWORKS_ASSIGN(const std::string engine, FindEngine(context));
+    // Another engine may well have the functions: it is the one that calls them.
+    if (engine.empty()) HEADWORKS_TRY(has_functions);
     if (engine.empty())
       return Error{Code::kUnavailable,
                    fmt::format("no engine is running on {} that could take the run; start one "

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "headworks/base/text.h"
-
 namespace headworks::cli {
 namespace {
 
@@ -86,6 +84,38 @@ Result<RunView> RunReader::Read(Runner& runner, std::string_view reference, Inst
   return view;
 }
 
+Status RunReader::ReadPicked(Runner& runner, RunView& view) {
+  using model::TaskState;
+  std::map<TaskState, std::size_t> count;
+  for (std::optional<TaskNo> after;;) {
+    HEADWORKS_ASSIGN(const auto page,
+                     runner.query().ListTasks(tenant_, view.header.run_no, after, kPage));
+    for (const store::TaskRecord& record : page) {
+      const model::StoredTask& row = record.row;
+      after = row.task;
+      if ((row.state != TaskState::kFailed && row.state != TaskState::kParked &&
+           row.state != TaskState::kRunning) ||
+          ++count[row.state] > kMostPicked)
+        continue;
+      model::TaskRun& task = view.picked[row.task];
+      task.state = row.state;
+      task.reason = row.reason;
+      task.epoch = row.epoch;
+      task.since = row.since;
+      task.not_before = row.not_before;
+    }
+    if (page.size() < kPage) break;
+  }
+  for (const auto& [no, task] : view.picked) {
+    if (task.state == TaskState::kRunning) continue;
+    const Epoch before(task.epoch.value - 1);
+    HEADWORKS_ASSIGN(auto last,
+                     runner.query().ListAttempts(tenant_, view.header.run_no, no, before, 1));
+    for (model::AttemptRecord& attempt : last) view.AddAttempt(std::move(attempt));
+  }
+  return {};
+}
+
 Status RunReader::ReadExpressionErrors(Runner& runner, RunView& view) {
   if (std::ranges::find(view.tasks, model::Reason::kExpression, &model::TaskRun::reason) ==
       view.tasks.end())
@@ -124,14 +154,6 @@ Result<std::vector<model::StoredTask>> RunReader::ReadRows(Runner& runner, RunVi
   }
 }
 
-Result<TaskNo> FindTask(const model::Workflow& workflow, std::string_view id) {
-  if (const auto task = workflow.Find(id)) return *task;
-  std::vector<std::string_view> ids;
-  for (const model::Task& task : workflow.definition().tasks) ids.push_back(task.id);
-  return Error{Code::kNotFound, fmt::format("workflow {} has no task '{}'{}",
-                                            workflow.name().workflow, id, DidYouMean(id, ids))};
-}
-
 std::vector<std::uint32_t> Levels(const model::Workflow& workflow) {
   std::vector<std::uint32_t> levels(workflow.size(), 0);
   for (std::uint32_t no = 0; no < workflow.size(); ++no)
@@ -151,6 +173,19 @@ std::string DescribeOutcome(const model::Outcome& outcome) {
   else
     text = model::VerdictName(outcome.verdict);
   return text;
+}
+
+bool StoppedByDeadline(const RunView& view, const model::AttemptRecord& attempt) {
+  const model::TaskRun& task = view.task(attempt.task);
+  const model::Outcome& outcome = attempt.outcome;
+  return task.reason == model::Reason::kDeadline && task.epoch == attempt.epoch &&
+         (outcome.verdict == model::Verdict::kCancelled ||
+          outcome.reason == model::Reason::kTimeout);
+}
+
+std::string DescribeEnd(const RunView& view, const model::AttemptRecord& attempt) {
+  if (!StoppedByDeadline(view, attempt)) return DescribeOutcome(attempt.outcome);
+  return fmt::format("deadline of {}", FormatDuration(view.workflow->task(attempt.task).deadline));
 }
 
 std::string RunStateText(const model::RunHeader& header) {

@@ -19,6 +19,8 @@ struct RunView {
   std::shared_ptr<const model::Workflow> workflow;
   /// Every task, waiting and ready derived as the engine derives them; empty in a summary.
   std::vector<model::TaskRun> tasks;
+  /// In their place some tasks of a run that is too large to be listed, see ReadPicked.
+  std::map<TaskNo, model::TaskRun> picked;
   /// Ended attempts in order of epoch, by AddAttempt; empty in a summary.
   std::vector<model::AttemptRecord> attempts;
   /// Where in `attempts` the latest of a task is.
@@ -29,6 +31,9 @@ struct RunView {
   std::map<TaskNo, std::string> holders;
 
   const std::string& id(TaskNo task) const { return workflow->task(task).id; }
+  const model::TaskRun& task(TaskNo no) const {
+    return tasks.empty() ? picked.at(no) : tasks[no.value];
+  }
   void AddAttempt(model::AttemptRecord attempt);
   /// The latest ended attempt of `task`, if any.
   const model::AttemptRecord* LastAttempt(TaskNo task) const;
@@ -41,6 +46,9 @@ struct RunView {
   std::uint32_t settled() const;
 };
 
+/// More do not fit a screen.
+inline constexpr std::size_t kMostPicked = 100;
+
 /// Reads views of runs; keeps the last workflow, which never changes under a run (I2).
 class RunReader {
  public:
@@ -51,6 +59,9 @@ class RunReader {
   /// there may be in another.
   Result<RunView> ReadSummary(Runner& runner, std::string_view reference);
   Result<RunView> Read(Runner& runner, std::string_view reference, Instant now);
+  /// Adds to a summary the first kMostPicked tasks of each kind that people look for (failed,
+  /// waiting for another try, running), with their last attempts.
+  Status ReadPicked(Runner& runner, RunView& view);
 
  private:
   Status ReadExpressionErrors(Runner& runner, RunView& view);
@@ -62,14 +73,15 @@ class RunReader {
   std::shared_ptr<const model::Workflow> workflow_;
 };
 
-/// kNotFound with the nearest id.
-Result<TaskNo> FindTask(const model::Workflow& workflow, std::string_view id);
-
 /// Longest way from a root, per task.
 std::vector<std::uint32_t> Levels(const model::Workflow& workflow);
 
 /// "exit code 3", "timeout", "signal 9 (Killed)".
 std::string DescribeOutcome(const model::Outcome& outcome);
+/// Whether it was the task's deadline that stopped this attempt.
+bool StoppedByDeadline(const RunView& view, const model::AttemptRecord& attempt);
+/// DescribeOutcome, or "deadline of 1m30s".
+std::string DescribeEnd(const RunView& view, const model::AttemptRecord& attempt);
 /// "running", "paused", "cancelling", "stuck": the state and the flags in one word.
 std::string RunStateText(const model::RunHeader& header);
 

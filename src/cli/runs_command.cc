@@ -10,6 +10,7 @@
 #include "output.h"
 #include "records.h"
 #include "run_view.h"
+#include "workflow_file.h"
 
 namespace headworks::cli {
 namespace {
@@ -70,7 +71,7 @@ void PrintRunTables(const RunView& view, Instant now) {
     const model::AttemptRecord* last = view.LastAttempt(TaskNo(no));
     std::string what;
     if (last != nullptr && last->outcome.verdict != model::Verdict::kSucceeded)
-      what = DescribeOutcome(last->outcome);
+      what = DescribeEnd(view, *last);
     else if (task.reason != model::Reason::kNone)
       what = model::ReasonName(task.reason);
     table.AddRow({view.id(TaskNo(no)), std::string(model::TaskStateName(task.state)),
@@ -112,6 +113,24 @@ Result<RunNo> Execute(const Context& context, Runner& runner, const RunCommandAr
   command.mark = args.mark;
   HEADWORKS_TRY(runner.control().Execute(command, kAnswerTimeout));
   return run;
+}
+
+/// A rerun keeps its version (I2): said where the file that it came from says something else now.
+Status NoteOtherVersion(const Context& context, Runner& runner, RunNo run) {
+  HEADWORKS_ASSIGN(const RunView view,
+                   RunReader(context).ReadSummary(runner, fmt::format("{}", run.value)));
+  const auto record = runner.workflows().Get(view.header.name);
+  if (!record && record.error().code == Code::kNotFound) return {};
+  if (!record) return record.error();
+  if (record->source.empty()) return {};
+  const auto now = LoadWorkflow(context.settings(), record->source, view.header.name.workflow);
+  if (now && (*now)->version() == view.header.version) return {};
+  if (!now && now.error().code == Code::kNotFound) return {};
+  Note(
+      fmt::format("{0} is no longer as it was when run {1} started: the rerun keeps the version of "
+                  "the run; `{2}` starts a new run with the file as it is now",
+                  record->source, run.value, CommandLine(context, "run " + record->source)));
+  return {};
 }
 
 }  // namespace
@@ -186,18 +205,24 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   const Instant now = context.clock.Now();
   HEADWORKS_ASSIGN(const RunView view, RunReader(context).Read(*runner, run, now));
-  HEADWORKS_ASSIGN(const TaskNo no, FindTask(*view.workflow, task));
-  const auto lines = ExplainTask(view, no, !engine.empty(), now);
-  if (context.wants_table()) {
-    Print(fmt::format("{}\n", fmt::join(lines, "\n")));
-    return Exit::kOk;
+  HEADWORKS_ASSIGN(const auto tasks, view.workflow->Select(task));
+  const Terminal terminal = Terminal::Of(stdout, context.settings().color, context.environment);
+  std::string text;
+  json::array list;
+  for (const TaskNo no : tasks) {
+    const auto lines = ExplainTask(view, no, !engine.empty(), now);
+    if (!text.empty()) text += '\n';
+    for (const std::string& line : lines) text += terminal.Foreign(line) + "\n";
+    json::object& object = list.emplace_back(TaskJson(view, no)).as_object();
+    object["run"] = view.header.run_no.value;
+    object["engine_live"] = !engine.empty();
+    object["why"] = json::array(lines.begin(), lines.end());
   }
-  json::object object = TaskJson(view, no);
-  object["run"] = view.header.run_no.value;
-  object["engine_live"] = !engine.empty();
-  json::array& why = object["why"].emplace_array();
-  for (const std::string& line : lines) why.emplace_back(line);
-  PrintValue(context.settings().output, object);
+  const bool one = view.workflow->task(tasks.front()).id == task;
+  if (context.wants_table())
+    Print(text);
+  else
+    PrintValue(context.settings().output, one ? list.front() : json::value(std::move(list)));
   return Exit::kOk;
 }
 
@@ -209,6 +234,7 @@ Result<Exit> RerunAndFollow(const Context& context, const RunCommandArgs& args) 
   HEADWORKS_ASSIGN(const RunNo run, AskEngine(context, runner, options, [&](Runner& engine) {
                      return Execute(context, engine, args);
                    }));
+  HEADWORKS_TRY(NoteOtherVersion(context, *runner, run));
   return FollowToEnd(context, std::move(runner), run, signals);
 }
 
@@ -217,6 +243,8 @@ Result<Exit> CommandRun(const Context& context, const RunCommandArgs& args) {
   HEADWORKS_ASSIGN(const RunNo run,
                    AskEngine(context, runner, OptionsForCommands(context),
                              [&](Runner& engine) { return Execute(context, engine, args); }));
+  if (args.kind == control::CommandKind::kRerun)
+    HEADWORKS_TRY(NoteOtherVersion(context, *runner, run));
   const bool engine = runner->is_engine();
   std::string state = "deleted";
   if (args.kind != control::CommandKind::kDelete) {

@@ -10,6 +10,7 @@
 
 #include "headworks/base/text.h"
 #include "headworks/base/time.h"
+#include "headworks/metrics_http/http_server.h"
 
 namespace headworks::cli {
 namespace {
@@ -112,6 +113,23 @@ Status SetTenant(Settings& settings, std::string_view text) {
   return {};
 }
 
+Status SetTenantWeights(Settings& settings, std::string_view text) {
+  constexpr std::uint64_t kMost = 1'000;
+  settings.runner.tenant_weights.clear();
+  while (!text.empty()) {
+    const std::string_view item = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(item.size() + 1, text.size()));
+    const auto equals = item.find('=');
+    if (equals == 0 || equals == std::string_view::npos)
+      return Bad(item, "a tenant and its weight, e.g. acme=3");
+    HEADWORKS_ASSIGN(const auto weight, ParseNumber(item.substr(equals + 1), 1, kMost));
+    const std::string_view tenant = item.substr(0, equals);
+    if (!settings.runner.tenant_weights.emplace(tenant, weight).second)
+      return Bad(tenant, "named once only");
+  }
+  return {};
+}
+
 template <typename Enum>
 using Choice = std::pair<std::string_view, Enum>;
 
@@ -147,6 +165,12 @@ constexpr Choice<LogLevel> kLevels[] = {{"debug", LogLevel::kDebug},
 constexpr Choice<StderrLogger::Format> kLogFormats[] = {{"text", StderrLogger::Format::kText},
                                                         {"json", StderrLogger::Format::kJson}};
 
+Status SetMetricsListen(Settings& settings, std::string_view text) {
+  if (!text.empty()) HEADWORKS_TRY(metrics_http::HttpServer::CheckAddress(text));
+  settings.metrics_listen = text;
+  return {};
+}
+
 using R = RunnerOptions;
 constexpr std::uint64_t kMillion = 1'000'000;
 
@@ -168,6 +192,10 @@ constexpr Setting kSettings[] = {
     {"log_format", "text|json", "How it reports.", "",
      [](Settings& s, std::string_view t) { return Choose(s.log_format, t, kLogFormats); },
      [](const Settings& s) { return Chosen(s.log_format, kLogFormats); }},
+    {"metrics_listen", "host:port",
+     "Where `headworks up` serves /metrics and /healthz; without a host on 127.0.0.1. Empty = "
+     "nowhere.",
+     "", SetMetricsListen, [](const Settings& s) { return s.metrics_listen; }},
     {"max_concurrent_tasks", "number",
      "Commands that run at once. 0 = twice the number of processors.", "",
      SetNumber<&R::max_concurrent_tasks, 0, 10'000>, GetNumber<&R::max_concurrent_tasks>},
@@ -175,8 +203,29 @@ constexpr Setting kSettings[] = {
      SetNumber<&R::inline_threads, 0, 1'024>, GetNumber<&R::inline_threads>},
     {"inline_queue_depth", "number", "C++ functions handed out ahead of the threads.", "",
      SetNumber<&R::inline_queue_depth, 1, kMillion>, GetNumber<&R::inline_queue_depth>},
+    {"dispatch_buffer_size", "number",
+     "Attempts that may wait to be handed to each executor, where one answers slowly. 0 = none "
+     "waits: the engine hands them over itself.",
+     "", SetNumber<&R::dispatch_buffer_size, 0, kMillion>, GetNumber<&R::dispatch_buffer_size>},
+    {"dispatch_workers", "number", "Threads that hand them to each executor, where they may wait.",
+     "", SetNumber<&R::dispatch_workers, 1, 1'024>, GetNumber<&R::dispatch_workers>},
+    {"dispatch_drain_timeout", "duration",
+     "How long leaving waits for an executor to answer what is being handed over.", "",
+     SetDuration<&R::dispatch_drain_timeout, 0>, GetDuration<&R::dispatch_drain_timeout>},
     {"task_timeout", "duration", "For tasks without a timeout of their own. 0s = none.", "",
      SetDuration<&R::task_timeout, 0>, GetDuration<&R::task_timeout>},
+    {"priority_ageing", "duration",
+     "Waiting so long counts as much as one step of priority. 0s = nothing.", "",
+     SetDuration<&R::priority_ageing, 0>, GetDuration<&R::priority_ageing>},
+    {"tenant_weights", "name=number,...",
+     "Ready tasks that a tenant may queue in its turn, 1 to 1000. Tenants not named: 1.", "",
+     SetTenantWeights,
+     [](const Settings& s) {
+       std::vector<std::string> weights;
+       for (const auto& [tenant, weight] : s.runner.tenant_weights)
+         weights.push_back(fmt::format("{}={}", tenant, weight));
+       return fmt::format("{}", fmt::join(weights, ","));
+     }},
     {"drain_timeout", "duration",
      "How long leaving waits for running tasks before it stops them; they run again later.", "",
      SetDuration<&R::drain_timeout, 0>, GetDuration<&R::drain_timeout>},

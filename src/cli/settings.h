@@ -24,6 +24,8 @@ struct Settings {
   OutputFormat output = OutputFormat::kTable;
   ColorMode color = ColorMode::kAuto;
   LogLevel log_level = LogLevel::kWarning;
+  /// Where `up` is watched; empty = nowhere.
+  std::string metrics_listen;
   StderrLogger::Format log_format = StderrLogger::Format::kText;
   std::size_t max_workflow_bytes = spec::kMaxFileBytes;
 };

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "commands.h"
-#include "definition_json.h"
 #include "graph.h"
+#include "headworks/spec/definition.h"
 #include "headworks/spec/workflow_file.h"
 #include "output.h"
 #include "records.h"
@@ -108,7 +108,7 @@ Result<Exit> ShowWorkflow(const Context& context, const ShowWorkflowArgs& args) 
     return Exit::kOk;
   }
   if (!context.wants_table()) {
-    json::object definition = DefinitionJson(workflow);
+    json::object definition = spec::DefinitionJson(workflow);
     if (shown.record) {
       json::object object = WorkflowJson(*shown.record);
       object["definition"] = std::move(definition);

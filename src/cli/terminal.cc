@@ -4,6 +4,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "headworks/log_store/log_store.h"
+
 namespace headworks::cli {
 namespace {
 
@@ -24,14 +26,29 @@ bool SaysUtf8(const std::function<const char*(const char*)>& environment) {
   return false;
 }
 
+/// Bytes of the whole escape sequence (ECMA-48) that `text` begins with; 0 = none.
+std::size_t SequenceLength(std::string_view text) {
+  if (text.size() < 3 || text[0] != '\x1b') return 0;
+  if (text[1] == '[') {
+    const std::size_t end = text.find_first_not_of("0123456789:;<=>?!\"#$%&'()*+,-./ ", 2);
+    return end != text.npos && text[end] >= '@' && text[end] <= '~' ? end + 1 : 0;
+  }
+  if (std::string_view("]PX^_").find(text[1]) == std::string_view::npos) return 0;
+  const std::size_t bell = text.find('\a', 2);
+  const std::size_t end = text.find("\x1b\\", 2);
+  if (end != text.npos && end < bell) return end + 2;
+  return bell == text.npos ? 0 : bell + 1;
+}
+
 }  // namespace
 
 Terminal Terminal::Of(std::FILE* stream, ColorMode mode,
                       const std::function<const char*(const char*)>& environment) {
   Terminal terminal;
   const char* kind = environment("TERM");
-  terminal.interactive = mode != ColorMode::kNever && isatty(fileno(stream)) == 1 &&
-                         kind != nullptr && std::string_view(kind) != "dumb";
+  terminal.screen = isatty(fileno(stream)) == 1;
+  terminal.interactive = mode != ColorMode::kNever && terminal.screen && kind != nullptr &&
+                         std::string_view(kind) != "dumb";
   // https://no-color.org: set and not empty.
   const char* no_color = environment("NO_COLOR");
   const bool refused = no_color != nullptr && *no_color != '\0';
@@ -82,6 +99,34 @@ std::string Terminal::Paint(model::RunState state, std::string_view text) const 
 
 std::string Terminal::Dim(std::string_view text) const {
   return color ? fmt::format("\x1b[2m{}\x1b[0m", text) : std::string(text);
+}
+
+std::string Terminal::Foreign(std::string_view bytes) const {
+  return screen ? ForScreen(bytes) : log_store::DisplayText(bytes);
+}
+
+std::string ForScreen(std::string_view bytes) {
+  if (bytes.ends_with('\r')) bytes.remove_suffix(1);
+  const std::string valid = log_store::DisplayText(bytes);
+  std::string text;
+  text.reserve(valid.size());
+  for (std::string_view rest = valid; !rest.empty();) {
+    if (const std::size_t length = SequenceLength(rest); length > 0) {
+      rest.remove_prefix(length);
+      continue;
+    }
+    const auto c = static_cast<unsigned char>(rest.front());
+    if (c == 0xC2 && static_cast<unsigned char>(rest[1]) < 0xA0) {  // U+0080 to U+009F
+      text += "\xEF\xBF\xBD";
+      rest.remove_prefix(1);
+    } else if ((c < ' ' && c != '\t' && c != '\n') || c == 0x7F) {
+      text += {'^', static_cast<char>(c ^ 0x40)};
+    } else {
+      text += rest.front();
+    }
+    rest.remove_prefix(1);
+  }
+  return text;
 }
 
 TerminalSize SizeOf(std::FILE* stream) {

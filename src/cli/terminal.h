@@ -12,6 +12,7 @@ namespace headworks::cli {
 
 /// What the screen behind a stream can do.
 struct Terminal {
+  bool screen = false;       // somebody looks at it: no file, no pipe
   bool interactive = false;  // can be redrawn in place
   bool color = false;
   bool utf8 = false;
@@ -23,7 +24,13 @@ struct Terminal {
   std::string Paint(model::TaskState state, std::string_view text) const;
   std::string Paint(model::RunState state, std::string_view text) const;
   std::string Dim(std::string_view text) const;
+  /// What others wrote, a task's output for one: valid UTF-8, and on a screen ForScreen.
+  std::string Foreign(std::string_view bytes) const;
 };
+
+/// Text that does nothing to a screen but be read: escape sequences and a last "\r" are dropped,
+/// other control characters become visible ("^H"); tabs and newlines stay.
+std::string ForScreen(std::string_view bytes);
 
 struct TerminalSize {
   std::size_t rows;

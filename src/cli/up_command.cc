@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "commands.h"
+#include "monitoring.h"
 #include "output.h"
 #include "signals.h"
 #include "workflow_file.h"
@@ -126,6 +127,10 @@ class Folder {
       Fail(workflow.error());
       return {};
     }
+    if (const Status has_functions = CheckFunctions(**workflow, file); !has_functions) {
+      Fail(has_functions.error());
+      return {};
+    }
     const std::string& name = (*workflow)->name().workflow;
     const auto [known, inserted] = file_of_.emplace(name, file);
     if (!inserted && known->second != file) {
@@ -177,6 +182,11 @@ Result<Exit> Up(const Context& context, const std::string& folder) {
                    runner->query().ListRuns(context.tenant(), UnfinishedRuns()));
   Print(fmt::format("engine is up on {}, continuing {} unfinished runs\n",
                     StoreName(context.settings().runner), unfinished.size()));
+  std::unique_ptr<metrics_http::HttpServer> monitoring;
+  if (const std::string& address = context.settings().metrics_listen; !address.empty()) {
+    HEADWORKS_ASSIGN(monitoring, ServeMonitoring(address, *runner));
+    Print(fmt::format("metrics are at http://{}/metrics\n", monitoring->address()));
+  }
   std::optional<Folder> watched;
   if (!folder.empty()) {
     watched.emplace(context, *runner, folder);
@@ -192,6 +202,7 @@ Result<Exit> Up(const Context& context, const std::string& folder) {
   Print(fmt::format("draining for up to {}; a second signal leaves at once\n",
                     FormatDuration(options.drain_timeout)));
   signals.Release();
+  monitoring.reset();
   HEADWORKS_TRY(runner->Shutdown());
   lines.Print();
   Print("left; unfinished runs continue with the next engine\n");

@@ -18,6 +18,8 @@ struct Checked {
   std::string file;
   std::shared_ptr<const model::Workflow> workflow;
   std::vector<spec::Fault> faults;
+  /// What only matters to the program that runs it.
+  std::string warning;
   /// Where the file could not be read, so that there is nothing to point at.
   Error unreadable{};
 };
@@ -33,10 +35,13 @@ Checked Check(const Context& context, const std::string& file) {
   if (definition) {
     definition->name.tenant = context.settings().runner.tenant;
     auto workflow = model::Workflow::Create(*std::move(definition));
-    if (workflow)
+    if (workflow) {
       checked.workflow = *std::move(workflow);
-    else
+      if (const Status has_functions = CheckFunctions(*checked.workflow, file); !has_functions)
+        checked.warning = has_functions.error().message;
+    } else {
       checked.unreadable = std::move(workflow).error();
+    }
   } else if (checked.faults.empty()) {
     checked.unreadable = std::move(definition).error();
   }
@@ -46,6 +51,7 @@ Checked Check(const Context& context, const std::string& file) {
 void PrintChecked(const Checked& checked) {
   for (const spec::Fault& fault : checked.faults) Note(fault.ToString() + "\n");
   if (!checked.unreadable.message.empty()) Note(checked.unreadable.message + "\n");
+  if (!checked.warning.empty()) Note("warning: " + checked.warning + "\n");
 }
 
 json::object FaultJson(const spec::Fault& fault) {
@@ -63,6 +69,7 @@ json::object CheckedJson(const Checked& checked) {
     entry["version"] = checked.workflow->version();
     entry["tasks"] = checked.workflow->size();
   }
+  entry["warnings"] = checked.warning.empty() ? json::array() : json::array{checked.warning};
   json::array& faults = entry["faults"].emplace_array();
   for (const spec::Fault& fault : checked.faults) faults.emplace_back(FaultJson(fault));
   if (!checked.unreadable.message.empty())

@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 
 #include "headworks/base/json.h"
+#include "headworks/base/text.h"
 #include "headworks/spec/workflow_file.h"
 
 namespace headworks::cli {
@@ -95,6 +97,39 @@ std::string ReadStandardInput(const Settings& settings) {
   std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(std::cin.gcount()));
   return text;
+}
+
+std::string MissingFunctions(const model::Workflow& workflow, const TaskRegistry& registry) {
+  constexpr std::size_t kMostNamed = 20;
+  std::map<std::string_view, std::string_view> missing;  // function → its first task
+  for (const model::Task& task : workflow.definition().tasks)
+    if (const auto* call = std::get_if<model::FunctionAction>(&task.action);
+        call != nullptr && !registry.Find(workflow.name(), call->function))
+      missing.emplace(call->function, task.id);
+  if (missing.empty()) return {};
+  const auto functions = registry.Functions();
+  std::vector<std::string_view> known;
+  known.reserve(functions.size());
+  for (const FunctionName& name : functions) known.push_back(name.task);
+  std::string text;
+  for (const auto& [function, task] : missing)
+    text += fmt::format("task {} calls the function {}, which this program does not have{}\n", task,
+                        function, DidYouMean(function, known));
+  if (known.size() > kMostNamed) known.resize(kMostNamed);
+  return text + fmt::format(
+                    "it has {}{}; functions are C++ code that a program registers with "
+                    "HEADWORKS_TASK: run the file with the program that brings them, or say `run` "
+                    "or `exec` instead",
+                    known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")),
+                    functions.size() > kMostNamed ? ", ... (`headworks tasks list`)" : "");
+}
+
+Status CheckFunctions(const model::Workflow& workflow, const std::string& path) {
+  TaskRegistry registry;
+  HEADWORKS_TRY(registry.RegisterLinked());
+  std::string missing = MissingFunctions(workflow, registry);
+  if (missing.empty()) return {};
+  return Error{Code::kInvalidArgument, fmt::format("{}: {}", path, missing)};
 }
 
 std::string DescribeAction(const model::Task& task) {

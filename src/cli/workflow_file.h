@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "headworks/author/registry.h"
 #include "headworks/base/result.h"
 #include "headworks/model/workflow.h"
 #include "settings.h"
@@ -27,6 +28,11 @@ Result<std::vector<std::string>> ExpandFolders(const std::vector<std::string>& a
 /// All of a stream, up to one byte more than a workflow file may have.
 std::string ReadStandardInput(const Settings& settings);
 bool IsWorkflowFileName(std::string_view name);
+/// Which functions of the workflow this program does not have, with their tasks and what to do;
+/// empty = it has all.
+std::string MissingFunctions(const model::Workflow& workflow, const TaskRegistry& registry);
+/// The same as kInvalidArgument, for the functions that are linked into this program.
+Status CheckFunctions(const model::Workflow& workflow, const std::string& path);
 /// What a task does, on one line.
 std::string DescribeAction(const model::Task& task);
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "headworks/spec/schema.h"
@@ -68,11 +69,17 @@ class Formatter {
   Formatter(std::string_view text, bool reorder) : reorder_(reorder) {
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t end = std::min(text.find('\n', at), text.size());
-      lines_.emplace_back(text.substr(at, end - at));
+      std::string_view line = text.substr(at, end - at);
+      if (line.ends_with('\r')) {
+        line.remove_suffix(1);
+        if (at == 0) line_end_ = "\r\n";
+      }
+      lines_.emplace_back(line);
       at = end + 1;
     }
   }
 
+  /// All lines end as the first one does.
   std::string Format(const YAML::Node& root) {
     std::vector<std::string> out;
     if (root.IsMap() && root.Style() != YAML::EmitterStyle::Flow)
@@ -80,12 +87,15 @@ class Formatter {
     else
       for (std::size_t line = 0; line < lines_.size(); ++line) AddLine(line, 0, out);
     std::string text;
+    bool blank = true;
     for (std::string& line : out) {
-      if (line.empty() && (text.empty() || text.ends_with("\n\n"))) continue;
+      if (line.empty() && std::exchange(blank, true)) continue;
       if (line == kKeptBlank) line.clear();
-      text += line + "\n";
+      blank = line.empty();
+      (text += line) += line_end_;
     }
-    while (text.ends_with("\n\n")) text.pop_back();
+    const std::string blank_line = line_end_ + line_end_;
+    while (text.ends_with(blank_line)) text.resize(text.size() - line_end_.size());
     return text;
   }
 
@@ -144,8 +154,22 @@ class Formatter {
     // What stands above the first key of the file speaks of the file.
     for (std::size_t line = begin; line < entries.front().begin; ++line) AddLine(line, 0, out);
     if (place == Place::kFile) entries.front().begin = KeepHead(entries.front(), out);
+    // What stands below the last key stays there, whichever key that will be.
+    const std::size_t tail = EndOfValue(entries.back());
+    entries.back().end = tail;
     if (reorder_) Reorder(entries, place);
     for (const Entry& entry : entries) AddEntry(entry, place, target, out);
+    for (std::size_t line = tail; line < end; ++line) AddAt(line, target, out);
+  }
+
+  /// Before the comments behind its value that are indented no further than the key.
+  std::size_t EndOfValue(const Entry& entry) const {
+    std::size_t end = entry.end;
+    while (end > entry.line + 1 &&
+           (IsBlank(lines_[end - 1]) ||
+            (IsComment(lines_[end - 1]) && IndentOf(lines_[end - 1]) <= entry.column)))
+      --end;
+    return end;
   }
 
   /// Comments at the top of the file that a blank line parts from the first key.
@@ -195,11 +219,7 @@ class Formatter {
         static_cast<std::ptrdiff_t>(target) - static_cast<std::ptrdiff_t>(entry.column);
     AddLine(entry.line, shift, out);
     const std::size_t begin = entry.line + 1;
-    // A comment behind the last value that is indented no further than the key is not inside it.
-    std::size_t end = entry.end;
-    while (end > begin && (IsBlank(lines_[end - 1]) || (IsComment(lines_[end - 1]) &&
-                                                        IndentOf(lines_[end - 1]) <= entry.column)))
-      --end;
+    const std::size_t end = EndOfValue(entry);
     AddValue(entry, Below(place, entry.key), begin, end, target, out);
     for (std::size_t line = end; line < entry.end; ++line) AddAt(line, target, out);
   }
@@ -297,7 +317,8 @@ class Formatter {
 
   KeyOrder order_;
   bool reorder_;
-  std::vector<std::string> lines_;
+  std::vector<std::string> lines_;  // without their ends
+  std::string line_end_ = "\n";
 };
 
 }  // namespace

@@ -9,10 +9,14 @@ namespace headworks::dispatch {
 DefaultDispatcher::DefaultDispatcher(Routes routes) : routes_(std::move(routes)) {}
 
 Status DefaultDispatcher::RegisterExecutor(std::string key, executor::Executor& executor) {
-  if (std::ranges::find(registry_, key, &Lane::key) != registry_.end())
+  if (HasExecutor(key))
     return Error{Code::kConflict, fmt::format("an executor '{}' is registered already", key)};
   registry_.push_back({std::move(key), &executor});
   return {};
+}
+
+bool DefaultDispatcher::HasExecutor(std::string_view key) const {
+  return std::ranges::find(registry_, key, &Lane::key) != registry_.end();
 }
 
 Result<std::size_t> DefaultDispatcher::LaneFor(const std::string& key) {

@@ -47,7 +47,12 @@ Result<RunNo> Engine::FirstRun() {
 
 Duration Engine::Tick() {
   if (!open_ || lost_) return Duration::max();
-  lanes_.resize(dispatcher_.lanes());
+  while (lanes_.size() < dispatcher_.lanes()) {
+    stats_.lanes.push_back({.executor = std::string(dispatcher_.LaneName(lanes_.size()))});
+    lanes_.push_back(Lane{.ready = ReadyQueue(options_.ready_order)});
+  }
+  const Duration begin = clock_.Monotonic();
+  const std::uint64_t rounds = stats_.rounds;
   if (pending_) {
     if (clock_.Monotonic() < pending_->retry_at) return pending_->retry_at;
     TryCommit();
@@ -72,6 +77,7 @@ Duration Engine::Tick() {
     }
   }
   if (!lost_ && !pending_) KeepLease();
+  if (stats_.rounds != rounds) stats_.round_duration.Observe(clock_.Monotonic() - begin);
   Publish();
   return lost_ ? Duration::max() : pending_ ? pending_->retry_at : NextDue();
 }
@@ -155,19 +161,6 @@ EngineStats Engine::stats() const {
   return published_;
 }
 
-void Engine::Publish() {
-  stats_.runs_in_memory = slots_.size();
-  stats_.task_states_in_memory = task_states_;
-  stats_.live_attempts = 0;
-  for (const Lane& lane : lanes_) stats_.live_attempts += lane.live;
-  stats_.runs_stuck = stuck_works_.size() + unloadable_.size();
-  stats_.timers = timers_.size();
-  stats_.lost = lost_;
-  if (!pending_ && !lost_) stats_.trouble.clear();
-  const std::scoped_lock lock(mutex_);
-  published_ = stats_;
-}
-
 void Engine::Started(const model::AttemptKey& key) { Post(StartedNote{key, clock_.Monotonic()}); }
 
 void Engine::Ended(const model::AttemptKey& key, model::Outcome outcome) {
@@ -177,6 +170,21 @@ void Engine::Ended(const model::AttemptKey& key, model::Outcome outcome) {
 }
 
 void Engine::CapacityChanged() { Wake(); }
+
+void Engine::HandleDispatchFailure(const model::AttemptKey& key,
+                                   const executor::OfferResult& result) {
+  Post(LateAnswer{.key = key, .result = result});
+}
+
+void Engine::HandleDispatchRecovery(const model::AttemptKey& key) {
+  Post(LateAnswer{.key = key, .result = {}});
+}
+
+void Engine::MarkTaskDispatchFailed(const model::AttemptKey& key, std::string_view reason) {
+  Post(LateAnswer{.key = key,
+                  .result = {model::Disposition::kRejected, std::string(reason), {}},
+                  .fails_task = true});
+}
 
 struct EngineLoop::Thread {
   std::jthread jthread;

@@ -12,7 +12,6 @@ namespace headworks::engine {
 namespace {
 
 constexpr std::size_t kInboxBatch = 1'000;
-constexpr std::size_t kAdmitBatch = 1'000;
 /// Task states that are loaded in one go: one large run, or many small ones.
 constexpr std::size_t kAdmitStates = 20'000;
 /// What a run that has to be read counts for beside its tasks.
@@ -48,9 +47,12 @@ void Engine::Gather() {
       Enqueue(std::move(*work));
     else if (auto* started = std::get_if<StartedNote>(&item))
       started_.push_back(std::move(*started));
+    else if (auto* late = std::get_if<LateAnswer>(&item))
+      late_.push_back(std::move(*late));
     else
       AskLater(std::get<Unanswered>(item));
   }
+  std::erase_if(late_, [this](const LateAnswer& late) { return ApplyLate(late); });
   GatherInbox();
   GatherTimers();
   GatherStarted();
@@ -219,9 +221,85 @@ void Engine::GatherStarted() {
   }
 }
 
+bool Engine::ApplyLate(const LateAnswer& late) {
+  const LiveRef ref{late.key.run, late.key.task, late.key.epoch};
+  const bool dropped = !slots_.contains(ref.run);  // by a round that failed
+  const auto loaded = Load(late.key.tenant, ref.run, clock_.Now());
+  if (!loaded) {
+    // Set aside as stuck: its attempt is offered once more when it comes back.
+    if (loaded.error().code == Code::kConflict) soft_failures_.try_emplace(ref, 0);
+    return loaded.error().code != Code::kUnavailable;
+  }
+  Slot& slot = **loaded;
+  if (dropped) Continue(slot, model::ContinueRun{});
+  if (late.result.disposition == model::Disposition::kDispatched)
+    Recovered(dispatcher_.LaneOf(slot.run.workflow->task(ref.task)));
+  else
+    ApplyLateFailure(slot, ref, late);
+  return true;
+}
+
+void Engine::ApplyLateFailure(Slot& slot, const LiveRef& ref, const LateAnswer& late) {
+  const model::TaskRun& task = slot.run.tasks[ref.task.value];
+  const auto soft = soft_failures_.find(ref);
+  const int doubt = soft == soft_failures_.end() ? 0 : std::min(soft->second, 0);
+  // Given up as a zombie meanwhile: whether it is over, its executor says.
+  if (task.epoch == ref.epoch && task.zombie && doubt == 0)
+    return Doubt(MakeAttempt(slot, ref.task, ref.epoch));
+  // It started, or is over, or the platform had said so before (I5).
+  if (task.epoch != ref.epoch || task.state != model::TaskState::kQueued || doubt == kAnsweredNo) {
+    ++stats_.superseded;
+    return;
+  }
+  const executor::Attempt attempt = MakeAttempt(slot, ref.task, ref.epoch);
+  if (late.fails_task) {
+    soft_failures_[ref] = kAnsweredNo;
+    dispatcher_.Cancel(attempt);  // an executor may have it nevertheless
+    backlog_.push_back(EventOf(slot, model::AttemptEnded{ref.task,
+                                                         ref.epoch,
+                                                         {.verdict = model::Verdict::kFailed,
+                                                          .reason = model::Reason::kDispatchFailed,
+                                                          .error = late.result.cause,
+                                                          .ended_at = clock_.Now()}}));
+    return;
+  }
+  const bool no = late.result.disposition == model::Disposition::kRejected ||
+                  late.result.disposition == model::Disposition::kRefused;
+  if (!no && doubt == kInDoubt) return;                // its executor is being asked
+  if (!no && task.cancel_sent) return Doubt(attempt);  // it is to be asked
+  if (auto overcome = overcome_failures_.extract(ref)) soft_failures_.insert(std::move(overcome));
+  Answered(slot, attempt, late.result);
+}
+
 bool Engine::HasRoom(std::uint32_t tasks) const {
   return slots_.empty() ||
          (slots_.size() < options_.max_runs && task_states_ + tasks <= options_.max_task_states);
+}
+
+bool Engine::MayAdmit() const {
+  return due_in_store_ && !memory_full_ && clock_.Monotonic() >= admit_at_ &&
+         backlog_.size() <= options_.admit_batch;
+}
+
+Result<Engine::DuePage> Engine::ReadDuePage(Instant now) const {
+  DuePage page{.after = due_after_};
+  HEADWORKS_ASSIGN(page.runs, database_.runs().ListDue(shards_, now + kScanInterval, due_after_,
+                                                       options_.admit_batch));
+  page.last = page.runs.size() < options_.admit_batch;
+  return page;
+}
+
+void Engine::ReadAhead() {
+  auto page = ReadDuePage(clock_.Now());
+  if (page) due_page_ = *std::move(page);  // else it is read, and complained of, when it is wanted
+}
+
+void Engine::ForgetDue(const store::Round& round) {
+  if (!due_page_) return;
+  std::erase_if(due_page_->runs, [&](const model::RunHeader& due) {
+    const auto number = [](const store::RunWrite& write) { return write.header.run_no; };
+    return std::ranges::binary_search(round.runs, due.run_no, {}, number);
+  });
 }
 
 void Engine::Admit() {
@@ -231,16 +309,17 @@ void Engine::Admit() {
     if (options_.recover) due_in_store_ = true;
     PassPlaceOn(RunNo(0));  // should one have missed its turn
   }
-  if (!due_in_store_ || memory_full_ || mono < admit_at_ || backlog_.size() > kAdmitBatch) return;
+  if (!MayAdmit()) return;
   const Instant now = clock_.Now();
-  auto due = database_.runs().ListDue(shards_, now + kScanInterval, due_after_, kAdmitBatch);
-  if (!due) {
-    logger_.Warning("due runs cannot be listed", {{"error", due.error().message}});
+  auto ahead = std::exchange(due_page_, std::nullopt);
+  auto page = ahead && ahead->after == due_after_ ? *std::move(ahead) : ReadDuePage(now);
+  if (!page) {
+    logger_.Warning("due runs cannot be listed", {{"error", page.error().message}});
     admit_at_ = mono + kScanAgain;
     return;
   }
   std::size_t admitted = 0;
-  for (auto& run : *due) {
+  for (auto& run : page->runs) {
     if (admitted >= kAdmitStates) return;  // the rest after this round
     const std::uint32_t tasks = std::accumulate(run.counts.begin(), run.counts.end(), 0U);
     admitted += tasks + (run.state == model::RunState::kPending ? 0 : kLoadStates);
@@ -255,7 +334,7 @@ void Engine::Admit() {
     }
     due_after_ = here;
   }
-  if (due->size() < kAdmitBatch) {
+  if (page->last) {
     due_in_store_ = std::exchange(due_again_, false);
     due_after_.reset();
   }
@@ -296,6 +375,7 @@ Duration Engine::NextDue() const {
   Duration next = std::min({next_inbox_, lease_due_, next_scan_});
   if (due_in_store_ && !memory_full_) next = std::min(next, admit_at_);
   if (!later_.empty()) next = std::min(next, later_at_);
+  if (!late_.empty()) next = std::min(next, clock_.Monotonic() + kScanAgain);
   if (!to_mark_.empty()) next = std::min(next, mark_at_);
   if (!timers_.empty()) next = std::min(next, timers_.front().due);
   if (!started_.empty()) next = std::min(next, started_.front().at + options_.started_delay);

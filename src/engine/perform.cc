@@ -6,12 +6,15 @@
 #include <algorithm>
 
 #include "headworks/engine/engine.h"
+#include "headworks/executor/attempt_log.h"
 
 namespace headworks::engine {
 namespace {
 
 constexpr Duration kFirstSoftDelay = std::chrono::seconds(1);
 constexpr Duration kLongestSoftDelay = std::chrono::seconds(60);
+/// What waited for an executor is spread over this once it answers.
+constexpr Duration kRecoverWithin = std::chrono::seconds(2);
 constexpr Duration kInspectAgain = std::chrono::seconds(5);
 constexpr Duration kAskAgain = std::chrono::seconds(1);
 
@@ -19,11 +22,14 @@ constexpr Duration kAskAgain = std::chrono::seconds(1);
 
 void Engine::Perform(const store::Round& round, std::vector<Work>& works) {
   for (const std::int64_t id : round.consumed) inbox_held_.erase(id);
+  ForgetDue(round);
   for (const auto& guard : round.guards)
     guards_[static_cast<std::size_t>(guard.shard.value)].round = guard.round;
   lease_due_ = clock_.Monotonic() + options_.lease_ttl / 3;
   ++stats_.rounds;
   stats_.rows += round_rows_;
+  stats_.round_rows.Observe(static_cast<double>(round_rows_));
+  stats_.inbox_messages += round.consumed.size();
   PerformEffects(works);
 }
 
@@ -47,6 +53,7 @@ void Engine::PerformEffects(std::vector<Work>& works) {
 void Engine::PerformSlot(Slot& slot, Effects& effects) {
   const model::Changes& changes = slot.changes;
   model::MarkCommitted(slot.run, changes);
+  Measure(slot);
   slot.listed.emplace(slot.run.header);
   slot.touched = false;
   slot.insert_input.reset();
@@ -55,7 +62,9 @@ void Engine::PerformSlot(Slot& slot, Effects& effects) {
     effects.settled.push_back(OverAttempt(slot, late.task, late.epoch));
   for (const auto& record : changes.attempts) {
     effects.settled.push_back(OverAttempt(slot, record.task, record.epoch));
-    soft_failures_.erase({slot.run.header.run_no, record.task, record.epoch});
+    const LiveRef over{slot.run.header.run_no, record.task, record.epoch};
+    soft_failures_.erase(over);
+    overcome_failures_.erase(over);
   }
   for (const auto& offer : changes.offers)
     if (slot.run.tasks[offer.task.value].epoch == offer.epoch &&
@@ -66,7 +75,6 @@ void Engine::PerformSlot(Slot& slot, Effects& effects) {
   for (const auto& asked : changes.evaluate) Ask(slot, asked);
   if (!changes.attempts.empty()) ReleaseHeld(slot);
   if (changes.more) Continue(slot, model::ContinueRun{});
-  if (changes.finished) ++stats_.runs_finished;
   CountActive(slot);
   if (observer_) Tell(slot, effects.told);
   slot.changes = {};
@@ -135,11 +143,19 @@ void Engine::Offer(const executor::Attempt& attempt) {
     return;
   }
   if (task.cancel_sent) return Doubt(attempt);  // an executor may have it nevertheless
+  Answered(*slot->second, attempt, dispatcher_.Dispatch(attempt));
+}
+
+void Engine::Answered(const Slot& slot, const executor::Attempt& attempt,
+                      const executor::OfferResult& result) {
+  const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
   const std::size_t lane = dispatcher_.LaneOf(attempt.task());
-  const executor::OfferResult result = dispatcher_.Dispatch(attempt);
+  MeasureOffer(attempt, result);
   switch (result.disposition) {
     case model::Disposition::kDispatched:
-      soft_failures_.erase(ref);
+      if (auto overcome = soft_failures_.extract(ref); overcome && overcome.mapped() > 0)
+        overcome_failures_.insert_or_assign(ref, overcome.mapped());
+      if (result.answered) Recovered(lane);
       return;
     case model::Disposition::kDeferred:
       soft_failures_.try_emplace(ref, 0);
@@ -148,6 +164,7 @@ void Engine::Offer(const executor::Attempt& attempt) {
     case model::Disposition::kBackpressure:
     case model::Disposition::kTransient: {
       const int failures = soft_failures_[ref]++;
+      if (result.disposition == model::Disposition::kTransient) lanes_[lane].troubled = true;
       const Duration base = result.disposition == model::Disposition::kTransient
                                 ? std::min<Duration>(kFirstSoftDelay * (1 << std::min(failures, 6)),
                                                      kLongestSoftDelay)
@@ -168,10 +185,30 @@ void Engine::Offer(const executor::Attempt& attempt) {
     case model::Disposition::kRejected:
     case model::Disposition::kRefused:
       soft_failures_[ref] = kAnsweredNo;
-      backlog_.push_back(
-          EventOf(*slot->second,
-                  model::OfferAnswered{ref.task, ref.epoch, result.disposition, result.cause}));
+      backlog_.push_back(EventOf(
+          slot, model::OfferAnswered{ref.task, ref.epoch, result.disposition, result.cause}));
       return;
+  }
+}
+
+void Engine::Recovered(std::size_t lane) {
+  const Duration mono = clock_.Monotonic();
+  // Not again and again where answers come and go.
+  if (!lanes_[lane].troubled || mono < lanes_[lane].recovered_at + kRecoverWithin) return;
+  lanes_[lane].troubled = false;
+  lanes_[lane].recovered_at = mono;
+  for (const auto& [ref, failures] : soft_failures_) {
+    const auto slot = slots_.find(ref.run);
+    if (failures <= 0 || slot == slots_.end() ||
+        dispatcher_.LaneOf(slot->second->run.workflow->task(ref.task)) != lane)
+      continue;
+    const Duration delay(static_cast<Duration::rep>(
+        Mix64(static_cast<std::uint64_t>(ref.run.value * 1'000'003 + ref.epoch.value)) %
+        static_cast<std::uint64_t>(kRecoverWithin.count())));
+    AddTimer(Timer{.due = mono + delay,
+                   .kind = Timer::Kind::kReoffer,
+                   .when = clock_.Now() + delay,
+                   .ref = ref});
   }
 }
 
@@ -278,11 +315,9 @@ void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspect
   } else if (std::holds_alternative<executor::Running>(answer)) {
     backlog_.push_back(EventOf(*slot->second, model::AttemptStarted{ref.task, ref.epoch}));
   } else if (const auto* unknown = std::get_if<executor::Unknown>(&answer)) {
-    logger_.Warning("it is not known what became of an attempt; asking again",
-                    {{"run", std::to_string(ref.run.value)},
-                     {"task", attempt.task().id},
-                     {"epoch", std::to_string(ref.epoch.value)},
-                     {"why", unknown->why}});
+    executor::ForAttempt(logger_, attempt)
+        .Warning("it is not known what became of an attempt; asking again",
+                 {{"why", unknown->why}});
     AddTimer(Timer{.due = clock_.Monotonic() + kInspectAgain,
                    .kind = Timer::Kind::kInspect,
                    .when = clock_.Now() + kInspectAgain,

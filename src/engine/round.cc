@@ -82,7 +82,12 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
 }
 
 bool Engine::TryCommit() {
-  Status committed = database_.runs().Commit(pending_->round);
+  const Duration begin = clock_.Monotonic();
+  const bool ahead = !due_page_ && MayAdmit();
+  Status committed = ahead ? database_.runs().CommitWhile(pending_->round, [this] { ReadAhead(); })
+                           : database_.runs().Commit(pending_->round);
+  stats_.commit_duration.Observe(clock_.Monotonic() - begin);
+  if (!committed) ++stats_.commits_failed;
   bool& unknown = pending_->maybe_committed;
   unknown = unknown || (!committed && committed.error().code == Code::kUnavailable);
   if (!committed && unknown) {
@@ -180,7 +185,8 @@ void Engine::Rollback() {
 
 void Engine::Park(const TenantId& tenant, RunNo run, const std::string& why,
                   std::vector<Work> works) {
-  logger_.Error("run is parked as stuck", {{"run", std::to_string(run.value)}, {"reason", why}});
+  logger_.Error("run is parked as stuck",
+                {{"tenant", tenant.value}, {"run", std::to_string(run.value)}, {"reason", why}});
   Evict(run);
   for (auto& work : works)
     if (auto* command = std::get_if<CommandWork>(&work.what))
@@ -209,7 +215,8 @@ void Engine::MarkStuck() {
   }
   to_mark_.pop_front();
   if (!image)
-    return logger_.Error("stuck run cannot be read", {{"run", std::to_string(stuck.run.value)},
+    return logger_.Error("stuck run cannot be read", {{"tenant", stuck.tenant.value},
+                                                      {"run", std::to_string(stuck.run.value)},
                                                       {"error", image.error().message}});
   store::RunWrite write{.header = std::move(image->header)};
   write.header.stuck_reason = stuck.why;
@@ -272,8 +279,9 @@ bool Engine::ApplyEvent(Work& work, const model::Event& event) {
       static_cast<void>(StepSlot(**slot, due));
   }
   if (const auto stepped = StepSlot(**slot, event); !stepped)
-    logger_.Warning("event refused",
-                    {{"run", std::to_string(work.run.value)}, {"error", stepped.error().message}});
+    logger_.Warning("event refused", {{"tenant", work.tenant.value},
+                                      {"run", std::to_string(work.run.value)},
+                                      {"error", stepped.error().message}});
   return true;
 }
 
@@ -428,7 +436,6 @@ bool Engine::ApplyStart(Work& work, StartWork& start) {
   slot.touched = true;
   round_rows_ += 2;
   round_bytes_ += request.input.size() + 2 * kRowBytes;
-  ++stats_.runs_started;
   if (!admit) return true;
   const auto place = TakePlace(slot);
   if (!place || !*place) return true;  // it stays pending
@@ -462,14 +469,16 @@ void Engine::ApplyToSlot(Slot& slot, CommandWork& command) {
   using control::CommandKind;
   const control::Command& asked = command.command;
   const model::RunHeader& header = slot.run.header;
-  std::optional<TaskNo> task;
+  TaskNo task;
+  bool group = false;
   if (!asked.task.empty()) {
-    task = slot.run.workflow->Find(asked.task);
-    if (!task) {
-      command.result = Error{
-          Code::kNotFound, fmt::format("run {} has no task '{}'", header.run_id.value, asked.task)};
+    const auto named = slot.run.workflow->Select(asked.task);
+    if (!named) {
+      command.result = named.error();
       return;
     }
+    task = named->front();
+    group = slot.run.workflow->task(task).id != asked.task;
   }
   switch (asked.kind) {
     case CommandKind::kCancel:
@@ -481,15 +490,17 @@ void Engine::ApplyToSlot(Slot& slot, CommandWork& command) {
     case CommandKind::kResume:
       command.result = StepSlot(slot, model::ResumeRun{asked.actor});
       return;
-    case CommandKind::kRerun:
-      command.result =
-          StepSlot(slot, model::RerunTasks{asked.rerun, task.value_or(TaskNo(0)), asked.actor});
+    case CommandKind::kRerun: {
+      using Kind = model::ResetCursor::Kind;
+      const Kind kind = group && asked.rerun == Kind::kFrom ? Kind::kFromGroup : asked.rerun;
+      command.result = StepSlot(slot, model::RerunTasks{kind, task, asked.actor});
       return;
+    }
     case CommandKind::kMark:
-      if (!task)
+      if (asked.task.empty())
         command.result = Error{Code::kInvalidArgument, "mark needs the task's name"};
       else
-        command.result = StepSlot(slot, model::MarkTask{*task, asked.mark, asked.actor});
+        command.result = StepSlot(slot, model::MarkTask{task, asked.mark, asked.actor, group});
       return;
     case CommandKind::kDelete:
       if (!model::IsTerminal(header.state) || slot.run.live > 0)
@@ -555,8 +566,7 @@ void Engine::GrantCredit(std::vector<Work>& works) {
     const std::uint32_t max = dispatcher_.GetCapacity(l).max;
     // Deferred attempts hold their place: they were queued first.
     while (!lane.ready.empty() && lane.live < max && round_rows_ < options_.max_round_rows) {
-      const ReadyTask next = lane.ready.top();
-      lane.ready.pop();
+      const ReadyTask next = lane.ready.Pop();
       const auto found = slots_.find(next.run);
       if (found == slots_.end()) continue;
       Slot& slot = *found->second;
@@ -571,7 +581,9 @@ void Engine::GrantCredit(std::vector<Work>& works) {
       Visit(slot);
       works.push_back(EventOf(slot, model::QueueTask{next.task}));
       if (const auto stepped = StepSlot(slot, model::QueueTask{next.task}); !stepped)
-        logger_.Warning("ready task was not queued", {{"error", stepped.error().message}});
+        logger_.Warning("ready task was not queued", {{"tenant", slot.run.header.tenant.value},
+                                                      {"run", std::to_string(next.run.value)},
+                                                      {"error", stepped.error().message}});
     }
   }
 }

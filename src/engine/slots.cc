@@ -32,6 +32,7 @@ Engine::Slot& Engine::Insert(model::Run run) {
   auto& slot = slots_[no];
   slot = std::make_unique<Slot>();
   slot->run = std::move(run);
+  CountTasks(*slot, false);
   return *slot;
 }
 
@@ -56,6 +57,7 @@ Result<Engine::Slot*> Engine::Load(const TenantId& tenant, RunNo run, Instant no
 
 Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
   const RunNo run = image.header.run_no;
+  const TenantId tenant = image.header.tenant;
   const Listing listed(image.header);  // Rebuild may find that it is to be looked at earlier
   auto workflow = LoadWorkflow(image.header.tenant, image.header.version);
   model::Changes effects;
@@ -64,8 +66,9 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
                : Result<model::Run>(Error(workflow.error()));
   if (!built) {
     if (built.error().code != Code::kUnavailable) {
-      logger_.Error("run cannot be loaded; it is left alone",
-                    {{"run", std::to_string(run.value)}, {"error", built.error().message}});
+      logger_.Error("run cannot be loaded; it is left alone", {{"tenant", tenant.value},
+                                                               {"run", std::to_string(run.value)},
+                                                               {"error", built.error().message}});
       unloadable_.insert(run);
     }
     return Error(built.error());
@@ -114,15 +117,18 @@ void Engine::Visit(Slot& slot) {
 
 void Engine::PushReady(Slot& slot, TaskNo task) {
   const model::Task& spec = slot.run.workflow->task(task);
-  lanes_[dispatcher_.LaneOf(spec)].ready.push(ReadyTask{
-      slot.run.header.priority + spec.priority, ready_order_++, slot.run.header.run_no, task});
+  const model::RunHeader& header = slot.run.header;
+  ReadyQueue& ready = lanes_[dispatcher_.LaneOf(spec)].ready;
+  ready.Push(header.tenant, {ready.Rank(header.priority + spec.priority, clock_.Monotonic()),
+                             ready_order_++, header.run_no, task});
 }
 
 void Engine::ReleaseHeld(Slot& slot) {
   const auto limit = static_cast<std::uint32_t>(slot.run.workflow->definition().max_parallel);
   for (std::uint32_t live = slot.run.live; live < limit && !slot.held.empty(); ++live) {
     const ReadyTask& next = slot.held.top();
-    lanes_[dispatcher_.LaneOf(slot.run.workflow->task(next.task))].ready.push(next);
+    lanes_[dispatcher_.LaneOf(slot.run.workflow->task(next.task))].ready.Push(
+        slot.run.header.tenant, next);
     slot.held.pop();
   }
 }
@@ -139,7 +145,9 @@ void Engine::PushTimer(const Slot& slot, const model::Changes::Timer& timer, Ins
 void Engine::Evict(RunNo run) {
   const auto found = slots_.find(run);
   if (found == slots_.end()) return;
-  const Slot& slot = *found->second;
+  Slot& slot = *found->second;
+  slot.run.header.counts = {};
+  CountTasks(slot, false);
   if (slot.run.live > 0)
     for (std::uint32_t t = 0; t < slot.run.workflow->size(); ++t)
       if (model::IsLive(slot.run.tasks[t].state) || slot.run.tasks[t].zombie)

@@ -1,6 +1,12 @@
 #include "headworks/executor/executor.h"
 
+#include <utility>
+
 namespace headworks::executor {
+
+OfferResult NotTaken(DispatchError error, std::string cause) {
+  return {DispositionOf(error), std::move(cause), error};
+}
 
 std::string Attempt::IdempotencyKey() const {
   std::string text = run_id.value + "/" + task().id;

@@ -6,10 +6,13 @@
 #include <boost/json.hpp>
 
 #include "headworks/base/json.h"
+#include "headworks/executor/execution_status.h"
+#include "headworks/model/declared_type.h"
 
 namespace headworks::executor_inline {
 namespace {
 
+using executor::ExecutionStatus;
 using model::Reason;
 using model::Verdict;
 
@@ -48,25 +51,27 @@ CallEnd InputEnd(const Error& error) {
   return end;
 }
 
-CallEnd OutputEnd(Json json) {
+CallEnd OutputEnd(Json json, const model::OutputSpec& spec) {
   CallEnd end;
-  if (json.text.empty()) return end;
-  if (auto object = ParseJsonObject(json.text, "output", JsonLimits{}); !object)
-    return End(Verdict::kFailed, Reason::kOutput, object.error().message);
+  if (!json.text.empty())
+    if (auto object = ParseJsonObject(json.text, "output", JsonLimits{}); !object)
+      return End(Verdict::kFailed, Reason::kOutput, object.error().message);
+  if (const Status as_declared = model::CheckOutput(spec, json.text); !as_declared)
+    return End(Verdict::kFailed, Reason::kOutput, as_declared.error().message);
   end.outcome.output = std::move(json.text);
   return end;
 }
 
 }  // namespace
 
-CallEnd Call(const TaskFunction& function, TaskContext& context) {
+CallEnd Call(const TaskFunction& function, TaskContext& context, const model::OutputSpec& output) {
   try {
     TaskResult<Json> result = function(context);
     if (result.fail() != nullptr)
       return End(Verdict::kFailed, Reason::kError, result.fail()->what());
     if (result.skip() != nullptr) return End(Verdict::kSkipped, Reason::kNone, result.skip()->why);
     if (result.snooze() != nullptr) return SnoozeEnd(*result.snooze());
-    return OutputEnd(std::move(*result.value()));
+    return OutputEnd(std::move(*result.value()), output);
   } catch (const Fail& fail) {
     return End(Verdict::kFailed, Reason::kError, fail.what());
   } catch (const Skip& skip) {
@@ -90,14 +95,12 @@ model::Outcome Judge(CallEnd end, StopCause cause, Duration timeout, Instant now
   const bool open = end.broke_off || outcome.verdict == Verdict::kSnoozed;
   if (outcome.verdict == Verdict::kSnoozed) outcome.not_before = now + end.snooze;
   if (cause == StopCause::kTimeout && !failed) {
-    outcome = {.verdict = Verdict::kRetry, .reason = Reason::kTimeout};
-    outcome.error = fmt::format("over its timeout of {}", FormatDuration(timeout));
+    outcome = executor::OutcomeOf(ExecutionStatus::kTimedOut,
+                                  fmt::format("over its timeout of {}", FormatDuration(timeout)));
   } else if (cause == StopCause::kCancel && open) {
-    outcome.verdict = Verdict::kCancelled;
-    outcome.reason = Reason::kCancelRequested;
+    outcome = executor::OutcomeOf(ExecutionStatus::kCancelled, std::move(outcome.error));
   } else if (cause == StopCause::kDrain && end.broke_off) {
-    outcome.verdict = Verdict::kInterrupted;
-    outcome.reason = Reason::kNone;
+    outcome = executor::OutcomeOf(ExecutionStatus::kInterrupted, std::move(outcome.error));
   }
   return outcome;
 }

@@ -5,6 +5,7 @@
 #include "headworks/base/result.h"
 #include "headworks/base/time.h"
 #include "headworks/model/attempt.h"
+#include "headworks/model/workflow.h"
 
 namespace headworks::executor_inline {
 
@@ -22,7 +23,8 @@ struct CallEnd {
 struct InputMissing {
   Error error;
 };
-CallEnd Call(const TaskFunction& function, TaskContext& context);
+/// `output`: what its result is declared to be.
+CallEnd Call(const TaskFunction& function, TaskContext& context, const model::OutputSpec& output);
 
 /// The attempt's verdict, given that it was told to stop for `cause`.
 model::Outcome Judge(CallEnd end, StopCause cause, Duration timeout, Instant now);

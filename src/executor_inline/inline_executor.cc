@@ -17,14 +17,15 @@
 #include "duration_histogram.h"
 #include "headworks/base/check.h"
 #include "headworks/base/random.h"
+#include "headworks/executor/attempt_log.h"
 #include "watchdog.h"
 
 namespace headworks::executor_inline {
 namespace {
 
 using executor::Attempt;
+using executor::DispatchError;
 using model::AttemptKey;
-using model::Disposition;
 using model::Outcome;
 using model::Reason;
 using model::Verdict;
@@ -113,6 +114,7 @@ class Host final : public TaskHost {
     const std::scoped_lock lock(mutex_);
     return lost_;
   }
+  std::uint64_t lost_lines() const { return lost_lines_; }
 
  private:
   void Append(std::string_view line) {
@@ -120,7 +122,9 @@ class Host final : public TaskHost {
     bytes_ += line.size() + 1;
     if (bytes_ > kMaxLogBytes) line = "[headworks: 64 MiB of log reached; the rest is not kept]";
     Status status = ports_.lines.Append(entry_.attempt.key, ++lines_, ports_.clock.Now(), line);
-    if (!status) lost_ = status.error().message;
+    if (status) return;
+    ++lost_lines_;
+    lost_ = status.error().message;
   }
 
   Entry& entry_;
@@ -128,6 +132,7 @@ class Host final : public TaskHost {
   std::mutex mutex_;
   std::int64_t lines_ = 0;
   std::size_t bytes_ = 0;
+  std::atomic<std::uint64_t> lost_lines_ = 0;
   std::string lost_;
 };
 
@@ -196,6 +201,7 @@ class InlineExecutor final : public executor::Executor {
   InlineOptions options_;
   const InlinePorts ports_;
   const std::size_t max_;
+  std::atomic<std::uint64_t> lines_dropped_ = 0;
   executor::AttemptSink* sink_ = nullptr;  // set by Start, before any thread
 
   mutable std::mutex mutex_;
@@ -266,21 +272,23 @@ Status InlineExecutor::Start(executor::AttemptSink& sink) {
 executor::OfferResult InlineExecutor::Offer(const Attempt& attempt) {
   const auto* action = std::get_if<model::FunctionAction>(&attempt.task().action);
   if (action == nullptr)
-    return {Disposition::kRejected,
-            fmt::format("task {} runs a command; the inline executor runs functions only",
-                        attempt.task().id)};
+    return executor::NotTaken(
+        DispatchError::kValidation,
+        fmt::format("task {} runs a command; the inline executor runs functions only",
+                    attempt.task().id));
   const auto function = ports_.registry.Find(attempt.workflow->name(), action->function);
-  if (!function) return {Disposition::kRejected, function.error().message};
+  if (!function) return executor::NotTaken(DispatchError::kTaskNotFound, function.error().message);
   auto entry = std::make_unique<Entry>(attempt, **function);
 
   std::unique_lock lock(mutex_);
   if (!started_ || draining_)
-    return {Disposition::kDeferred,
-            started_ ? "the inline executor is closing" : "the inline executor is not started"};
+    return executor::NotTaken(
+        DispatchError::kNoCapacity,
+        started_ ? "the inline executor is closing" : "the inline executor is not started");
   if (entries_.contains(IdOf(attempt.key))) return {};
   if (FreeLocked() == 0) {
     room_wanted_ = true;
-    return {Disposition::kDeferred, "the inline executor is at capacity"};
+    return executor::NotTaken(DispatchError::kNoCapacity, "the inline executor is at capacity");
   }
   entry->serial = next_serial_++;
   queue_.push_back(entry.get());
@@ -374,16 +382,17 @@ CallEnd InlineExecutor::CallGuarded(Entry& entry) {
     info.idempotency_key = inputs.IdempotencyKey();
     return entry.function(given);
   };
-  CallEnd end =
-      Call(attempt.task().idempotency_key.empty() ? entry.function : with_own_key, context);
+  CallEnd end = Call(attempt.task().idempotency_key.empty() ? entry.function : with_own_key,
+                     context, attempt.task().output);
   if (timeout > Duration{0}) {
     const std::scoped_lock lock(mutex_);
     timed_.erase(entry.serial);
     watchdog_->Disarm(entry.serial, deadline);
   }
   if (const std::string lost = host.LostLines(); !lost.empty())
-    ports_.log.Error("task log lines could not be stored",
-                     {{"task", NameOf(attempt)}, {"error", lost}});
+    executor::ForAttempt(ports_.log, attempt)
+        .Error("task log lines could not be stored", {{"error", lost}});
+  lines_dropped_.fetch_add(host.lost_lines(), std::memory_order_relaxed);
   return end;
 }
 
@@ -512,7 +521,8 @@ executor::Metrics InlineExecutor::GetMetrics() const {
           .executed = durations_.count(),
           .failed = failed_,
           .mean_duration = durations_.Mean(),
-          .p99_duration = durations_.Quantile(0.99)};
+          .p99_duration = durations_.Quantile(0.99),
+          .lines_dropped = lines_dropped_.load(std::memory_order_relaxed)};
 }
 
 void InlineExecutor::Settled(std::span<const AttemptKey> keys) {

@@ -69,12 +69,12 @@ Status ProcessExecutor::Impl::Open() {
 }
 
 executor::OfferResult ProcessExecutor::Impl::Offer(const executor::Attempt& attempt) {
-  using model::Disposition;
+  using executor::DispatchError;
   if (std::holds_alternative<model::FunctionAction>(attempt.task().action)) {
-    return {.disposition = Disposition::kRefused,
-            .cause = fmt::format("task {} is a function; the process executor runs `run` and "
-                                 "`exec` tasks",
-                                 attempt.task().id)};
+    return executor::NotTaken(
+        DispatchError::kValidation,
+        fmt::format("task {} is a function; the process executor runs `run` and `exec` tasks",
+                    attempt.task().id));
   }
   std::unique_lock lock(mutex_);
   if (live_.contains(attempt.key)) return {};
@@ -84,15 +84,16 @@ executor::OfferResult ProcessExecutor::Impl::Offer(const executor::Attempt& atte
     return {};
   }
   if (closing_ || sink_ == nullptr) {
-    return {.disposition = Disposition::kDeferred, .cause = "the process executor is closed"};
+    return executor::NotTaken(DispatchError::kNoCapacity, "the process executor is closed");
   }
   if (live_.size() >= options_.max_concurrent) {
-    return {.disposition = Disposition::kDeferred,
-            .cause = fmt::format("all {} process slots are in use", options_.max_concurrent)};
+    return executor::NotTaken(
+        DispatchError::kNoCapacity,
+        fmt::format("all {} process slots are in use", options_.max_concurrent));
   }
   if (ended_.size() >= options_.max_unsettled) {
-    return {.disposition = Disposition::kDeferred,
-            .cause = fmt::format("{} ended attempts wait to be settled", ended_.size())};
+    return executor::NotTaken(DispatchError::kNoCapacity,
+                              fmt::format("{} ended attempts wait to be settled", ended_.size()));
   }
   live_.emplace(attempt.key, Live{.offer = attempt});
   jobs_.emplace_back(attempt);
@@ -159,7 +160,8 @@ executor::Metrics ProcessExecutor::Impl::GetMetrics() const {
                             .executed = executed_,
                             .failed = failed_,
                             .mean_duration = {},
-                            .p99_duration = {}};
+                            .p99_duration = {},
+                            .lines_dropped = dropped_lines_};
   if (executed_ > 0) {
     metrics.mean_duration = total_duration_ / static_cast<std::int64_t>(executed_);
     std::vector<Duration> sorted = recent_durations_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -159,7 +160,7 @@ class ProcessExecutor::Impl {
   bool supervisor_watched_for_writing_ = false;
   /// When the log store began to fail; lines wait for it for a while, then they are dropped.
   std::optional<Duration> log_failing_since_;
-  std::uint64_t dropped_lines_ = 0;
+  std::atomic<std::uint64_t> dropped_lines_ = 0;  // written by the loop alone
 
   executor::AttemptSink* sink_ = nullptr;
 

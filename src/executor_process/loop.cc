@@ -6,6 +6,8 @@
 #include <cstring>
 #include <thread>
 
+#include "headworks/executor/attempt_log.h"
+#include "headworks/model/declared_type.h"
 #include "impl.h"
 #include "output_file.h"
 
@@ -202,11 +204,15 @@ void ProcessExecutor::Impl::Handle(const supervisor::Ended& ended) {
   End(running, std::move(outcome));
 }
 
-/// The output of a success, which is none if it cannot be taken.
+/// The output of a success, which is none if it cannot be taken or is not as declared.
 void ProcessExecutor::Impl::TakeOutput(const Running& running, model::Outcome& outcome) {
-  const model::OutputMode mode = running.offer.task().output.mode;
-  auto output = mode == model::OutputMode::kFile ? ReadOutputFile(running.files.output)
-                                                 : OutputOfStdout(mode, running.stdout_text);
+  const model::OutputSpec& spec = running.offer.task().output;
+  auto output = spec.mode == model::OutputMode::kFile
+                    ? ReadOutputFile(spec, running.files.output)
+                    : OutputOfStdout(spec.mode, running.stdout_text);
+  if (output)
+    if (const Status as_declared = model::CheckOutput(spec, *output); !as_declared)
+      output = as_declared.error();
   if (output) {
     outcome.output = *std::move(output);
   } else {
@@ -287,20 +293,18 @@ void ProcessExecutor::Impl::StoreLines() {
   std::ranges::sort(unstored_);
   unstored_.erase(std::ranges::unique(unstored_).begin(), unstored_.end());
   std::vector<log_store::Batch> batches;
-  std::size_t lines = 0;
-  for (Running* running : unstored_) {
+  const std::vector<Running*> owners = std::exchange(unstored_, {});
+  for (Running* running : owners) {
     running->capture.pending_bytes = 0;
-    lines += running->capture.lines().size();
     batches.push_back({running->offer.key, std::exchange(running->capture.lines(), {})});
   }
-  unstored_.clear();
   unstored_bytes_ = 0;
   while (true) {
     const Status status = ports_.log_store.Append(batches);
     if (status) {
       if (log_failing_since_) {
         ports_.log.Info("log lines are stored again",
-                        {{"dropped", fmt::to_string(dropped_lines_)}});
+                        {{"dropped", fmt::to_string(dropped_lines_.load())}});
       }
       log_failing_since_.reset();
       return;
@@ -311,8 +315,11 @@ void ProcessExecutor::Impl::StoreLines() {
     }
     if (ports_.clock.Monotonic() - *log_failing_since_ >= kLogPatience) {
       // Tasks would stop on full pipes, and verdicts be held, for as long as the outage lasts.
-      dropped_lines_ += lines;
-      ports_.log.Error("log lines are dropped", {{"lines", fmt::to_string(lines)}});
+      for (std::size_t i = 0; i < owners.size(); ++i) {
+        dropped_lines_ += batches[i].lines.size();
+        executor::ForAttempt(ports_.log, owners[i]->offer)
+            .Error("log lines are dropped", {{"lines", fmt::to_string(batches[i].lines.size())}});
+      }
       return;
     }
     std::this_thread::sleep_for(kLogRetry);

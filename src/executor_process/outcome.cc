@@ -7,10 +7,12 @@
 #include <cstring>
 
 #include "headworks/base/check.h"
+#include "headworks/executor/execution_status.h"
 
 namespace headworks::executor_process {
 namespace {
 
+using executor::ExecutionStatus;
 using model::Outcome;
 using model::Reason;
 using model::Verdict;
@@ -85,20 +87,22 @@ Outcome OutcomeOf(const supervisor::Ended& ended, StopCause stop, Duration timeo
   } else {
     outcome.exit_code = ended.exit_code;
   }
+  const auto with_exit = [&](ExecutionStatus status, std::string error) {
+    Outcome stopped = executor::OutcomeOf(status, std::move(error));
+    stopped.exit_code = outcome.exit_code;
+    stopped.signal = outcome.signal;
+    return stopped;
+  };
   const char* force = ended.killed != 0 ? "; it ignored SIGTERM and was killed" : "";
   switch (ended.cause) {
     case Cause::kTimeout:
-      outcome.verdict = Verdict::kRetry;
-      outcome.reason = Reason::kTimeout;
-      outcome.error = fmt::format("timed out after {}{}", FormatDuration(timeout), force);
-      return outcome;
+      return with_exit(ExecutionStatus::kTimedOut,
+                       fmt::format("timed out after {}{}", FormatDuration(timeout), force));
     case Cause::kCancel:
     case Cause::kShutdown: {
       const bool drain = stop == StopCause::kDrain || ended.cause == Cause::kShutdown;
-      outcome.verdict = drain ? Verdict::kInterrupted : Verdict::kCancelled;
-      outcome.reason = drain ? Reason::kNone : Reason::kCancelRequested;
-      outcome.error = fmt::format("{}{}", drain ? "stopped by a shutdown" : "cancelled", force);
-      return outcome;
+      return with_exit(drain ? ExecutionStatus::kInterrupted : ExecutionStatus::kCancelled,
+                       fmt::format("{}{}", drain ? "stopped by a shutdown" : "cancelled", force));
     }
     case Cause::kNone:
       break;
@@ -118,9 +122,10 @@ Outcome OutcomeOf(const supervisor::Ended& ended, StopCause stop, Duration timeo
 
 Outcome NotStarted(StopCause stop) {
   if (stop == StopCause::kDrain) {
-    return Failure(Verdict::kInterrupted, Reason::kNone, "stopped by a shutdown before it started");
+    return executor::OutcomeOf(ExecutionStatus::kInterrupted,
+                               "stopped by a shutdown before it started");
   }
-  return Failure(Verdict::kCancelled, Reason::kCancelRequested, "cancelled before it started");
+  return executor::OutcomeOf(ExecutionStatus::kCancelled, "cancelled before it started");
 }
 
 Outcome NotNow(Reason reason, std::string error, Instant now) {
@@ -144,6 +149,8 @@ Outcome NotMarked(const Error& refusal, Instant now) {
                                          : NotNow(Reason::kSpawn, refusal.message, now);
 }
 
-Outcome Lost(std::string why) { return Failure(Verdict::kLost, Reason::kLost, std::move(why)); }
+Outcome Lost(std::string why) {
+  return executor::OutcomeOf(ExecutionStatus::kLost, std::move(why));
+}
 
 }  // namespace headworks::executor_process

@@ -14,6 +14,7 @@
 #include "fd.h"
 #include "headworks/base/json.h"
 #include "headworks/base/text.h"
+#include "headworks/model/declared_type.h"
 
 namespace headworks::executor_process {
 namespace {
@@ -32,7 +33,7 @@ bool IsName(std::string_view name) {
                               "WXYZ0123456789_-.") == std::string_view::npos;
 }
 
-Result<std::string> ParseLines(std::string_view text) {
+Result<std::string> ParseLines(const model::OutputSpec& spec, std::string_view text) {
   boost::json::object object;
   for (int number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -46,6 +47,7 @@ Result<std::string> ParseLines(std::string_view text) {
     }
     object[line.substr(0, equals)] = line.substr(equals + 1);
   }
+  model::ReadTextFields(spec, object);
   std::string json = CanonicalJson(object);
   // Values are any bytes; JSON takes only UTF-8.
   HEADWORKS_TRY(ParseJsonObject(json, kWhat, {.max_bytes = 2 * kMaxOutputBytes}));
@@ -54,7 +56,7 @@ Result<std::string> ParseLines(std::string_view text) {
 
 }  // namespace
 
-Result<std::string> ParseOutput(std::string_view text) {
+Result<std::string> ParseOutput(const model::OutputSpec& spec, std::string_view text) {
   if (text.size() > kMaxOutputBytes) {
     return Error{Code::kInvalidArgument,
                  fmt::format("{} has more than {} bytes; write large data to a file in "
@@ -70,7 +72,7 @@ Result<std::string> ParseOutput(std::string_view text) {
     return CanonicalJson(object);
   }
   if (ParseJson(text, {.max_bytes = kMaxOutputBytes})) return Bad("is JSON, but no object");
-  return ParseLines(text);
+  return ParseLines(spec, text);
 }
 
 Result<std::string> OutputOfStdout(model::OutputMode mode, std::string_view text) {
@@ -107,7 +109,7 @@ Result<std::string> OutputOfStdout(model::OutputMode mode, std::string_view text
   return CanonicalJson(boost::json::object{{"lines", std::move(lines)}});
 }
 
-Result<std::string> ReadOutputFile(const std::string& path) {
+Result<std::string> ReadOutputFile(const model::OutputSpec& spec, const std::string& path) {
   // The task may have put anything there: a pipe must not block, a device must not be read.
   const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file && errno == ENOENT) return std::string();
@@ -124,7 +126,7 @@ Result<std::string> ReadOutputFile(const std::string& path) {
     done += static_cast<std::size_t>(n);
   }
   text.resize(done);
-  return ParseOutput(text);
+  return ParseOutput(spec, text);
 }
 
 }  // namespace headworks::executor_process

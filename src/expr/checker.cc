@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -70,6 +72,8 @@ class Checker {
 
   void Run() {
     ast_.type = TypeOf(ast_.root);
+    std::vector<NodeId> conditions;
+    if (!optional_.empty()) CheckOptional(ast_.root, conditions);
     CollectReferences(ast_.root);
     std::sort(ast_.references.begin(), ast_.references.end(),
               [](const Reference& a, const Reference& b) { return a.offset < b.offset; });
@@ -137,7 +141,7 @@ class Checker {
   }
 
   Type RequireBool(NodeId id) {
-    const Type type = TypeOf(id);
+    Type type = TypeOf(id);
     if (!Fits(type, kBool)) {
       const Node& node = ast_.node(id);
       return Fail(node, "'" + TextOf(node) + "' is " + type.ToString() +
@@ -215,7 +219,10 @@ class Checker {
                                   "\"] (to subtract, put spaces around the '-')");
       }
     }
-    if (const Type::Field* field = type.FindField(node.name)) return field->type;
+    if (const Type::Field* field = type.FindField(node.name)) {
+      if (!field->absent.empty()) optional_.emplace(node.name_begin, field->absent);
+      return field->type;
+    }
     if (type.open()) return {};
     std::vector<std::string_view> known;
     known.reserve(type.fields().size());
@@ -224,6 +231,56 @@ class Checker {
     if (hint.empty() && !known.empty()) hint = "; it has " + Listed(known);
     return FailName(node, "'" + TextOf(ast_.Child(node, 0)) + "' has no field '" +
                               std::string(node.name) + "'" + hint);
+  }
+
+  /// Fields that are not always there may be read where a condition decides about it: has(), or
+  /// whatever else is asked of the same value.
+  void CheckOptional(NodeId id, std::vector<NodeId>& conditions) {
+    Node node = ast_.node(id);
+    if (node.op == Op::kIndex) {
+      const Node& key = ast_.Child(node, 1);
+      node.name = key.op == Op::kConstant && key.constant.is(Value::Kind::kString)
+                      ? key.constant.view()
+                      : std::string_view();
+      node.name_begin = key.begin;
+    }
+    const auto optional = optional_.find(node.name_begin);
+    if ((node.op == Op::kSelect || node.op == Op::kIndex) && optional != optional_.end() &&
+        std::none_of(conditions.begin(), conditions.end(),
+                     [&](NodeId condition) { return AsksOf(condition, node); })) {
+      const std::string target = TextOf(ast_.Child(node, 0));
+      const std::string name(node.name);
+      FailName(node, "'" + target + "' has no field '" + name + "' " + optional->second +
+                         "; give it a value there, or ask first: has(" + target + '.' + name +
+                         ") ? " + target + '.' + name + " : ...");
+    }
+    const auto children = ast_.ChildrenOf(node);
+    for (std::size_t i = 0; i < children.size(); ++i) {
+      const std::size_t before = conditions.size();
+      if (node.op == Op::kAnd || node.op == Op::kOr) {
+        std::copy_if(children.begin(), children.end(), std::back_inserter(conditions),
+                     [&](NodeId child) { return child != children[i]; });
+      } else if (node.op == Op::kConditional && i > 0) {
+        conditions.push_back(children[0]);
+      }
+      CheckOptional(children[i], conditions);
+      conditions.resize(before);
+    }
+  }
+
+  /// Whether the expression at `id` asks something of what `read` reads a field of, other than to
+  /// read that field.
+  bool AsksOf(NodeId id, const Node& read) const {
+    const Node& node = ast_.node(id);
+    const std::string_view target = ast_.TextOf(ast_.Child(read, 0));
+    if (ast_.TextOf(node) == target) return true;
+    if (node.op == Op::kSelect && node.name == read.name &&
+        ast_.TextOf(ast_.Child(node, 0)) == target) {
+      return false;
+    }
+    const auto children = ast_.ChildrenOf(node);
+    return std::any_of(children.begin(), children.end(),
+                       [&](NodeId child) { return AsksOf(child, read); });
   }
 
   static std::string Listed(std::span<const std::string_view> names) {
@@ -304,7 +361,7 @@ class Checker {
   }
 
   Type Negate(const Node& node) {
-    const Type type = TypeOf(ast_.ChildId(node, 0));
+    Type type = TypeOf(ast_.ChildId(node, 0));
     if (type.is_dyn() || type.kind() == kInt || type.kind() == kDouble) return type;
     return Fail(node, "'-' does not take " + type.ToString() +
                           (type.kind() == kUint ? "; write -int(...)" : ""));
@@ -419,8 +476,14 @@ class Checker {
     if (node.op == Op::kMapEach) return ListType(TypeOf(ast_.ChildId(node, 1)));
     RequireBool(ast_.ChildId(node, 1));
     if (node.op == Op::kMapSome) return ListType(TypeOf(ast_.ChildId(node, 2)));
-    if (node.op == Op::kFilter) return ListType(local);
+    if (node.op == Op::kFilter) return ListType(AsChosen(local));
     return kBool;
+  }
+  /// Of what a filter has chosen: it may have looked for the fields that are not always there.
+  static Type AsChosen(const Type& type) {
+    std::vector<Type::Field> fields = type.fields();
+    for (Type::Field& field : fields) field.absent.clear();
+    return fields.empty() ? type : Type::Object(std::move(fields), type.open());
   }
   static Type ListType(const Type& element) {
     return element.is_dyn() ? Type(kList) : Type::List(element);
@@ -548,6 +611,8 @@ class Checker {
   std::vector<Fault>& faults_;
   /// Types of the macros' variables, by slot.
   std::vector<Type> locals_;
+  /// Fields that are not always there, by where their names stand: where they are not.
+  std::map<std::uint32_t, std::string> optional_;
   /// Whether the operand just looked at ended in a fault about a name with a '-'.
   bool dashed_ = false;
 };

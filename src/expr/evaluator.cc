@@ -6,6 +6,7 @@
 
 #include "functions.h"
 #include "headworks/base/check.h"
+#include "messages.h"
 
 namespace headworks::expr::internal {
 
@@ -222,6 +223,11 @@ Value Evaluator::CallFunction(const Node& node) {
   }
   const std::span<const Value> arguments(values.data(), node.child_count);
   if (FindOverload(*node.function, node.member, arguments) == nullptr) {
+    for (std::size_t i = 0; i < node.child_count; ++i) {
+      if (!values[i].is(Value::Kind::kNull)) continue;
+      return Fail(node, std::string(node.name) + "() does not take null" +
+                            NullHint(ast_, ast_.Child(node, i)));
+    }
     std::string given;
     for (const Value& argument : arguments) {
       given += (given.empty() ? "" : ", ") + std::string(KindOf(argument));
@@ -236,8 +242,10 @@ Value Evaluator::Quantifier(const Node& node) {
   const Value over = Child(node, 0);
   if (over.is_error()) return over;
   if (!over.is_list() && !over.is_map()) {
-    return Fail(ast_.Child(node, 0), std::string(node.name) + "() goes over a list or a map, not " +
-                                         std::string(KindOf(over)));
+    const Node& what = ast_.Child(node, 0);
+    return Fail(what, std::string(node.name) + "() goes over a list or a map, not " +
+                          std::string(KindOf(over)) +
+                          (over.is(Value::Kind::kNull) ? NullHint(ast_, what) : ""));
   }
   if (node.op == Op::kExistsOne) return ExistsOne(node, over);
   const bool decides = node.op == Op::kExists;
@@ -275,8 +283,10 @@ Value Evaluator::Transform(const Node& node) {
   const Value over = Child(node, 0);
   if (over.is_error()) return over;
   if (!over.is_list() && !over.is_map()) {
-    return Fail(ast_.Child(node, 0), std::string(node.name) + "() goes over a list or a map, not " +
-                                         std::string(KindOf(over)));
+    const Node& what = ast_.Child(node, 0);
+    return Fail(what, std::string(node.name) + "() goes over a list or a map, not " +
+                          std::string(KindOf(over)) +
+                          (over.is(Value::Kind::kNull) ? NullHint(ast_, what) : ""));
   }
   const std::size_t count = over.count();
   auto* values = Allocate<Value>(count);

@@ -27,6 +27,10 @@ std::string AsText(const Ast& ast, const Node& operand, Type::Kind kind) {
 
 }  // namespace
 
+std::string NullHint(const Ast& ast, const Node& operand) {
+  return "; test for null first: " + Excerpt(ast.TextOf(operand)) + " != null && ...";
+}
+
 std::string_view Spelling(Op op) {
   switch (op) {
     case Op::kEqual:
@@ -64,6 +68,9 @@ std::string NoOperator(const Ast& ast, const Node& node, Type::Kind left, Type::
   const Node& b = ast.Child(node, 1);
   std::string message = "'" + op + "' does not take " + std::string(KindName(left)) + " and " +
                         std::string(KindName(right));
+  if (node.op == Op::kIn ? right == kNull : left == kNull || right == kNull) {
+    return message + NullHint(ast, left == kNull && node.op != Op::kIn ? a : b);
+  }
   if (node.op == Op::kIn) {
     return message +
            "; on the right of 'in' is a list or a map; in text, look with "
@@ -78,10 +85,6 @@ std::string NoOperator(const Ast& ast, const Node& node, Type::Kind left, Type::
     return message + ": numbers of different types are not mixed; write " +
            (doubles ? AsDouble(ast, a, left) + ' ' + op + ' ' + AsDouble(ast, b, right)
                     : AsInt(ast, a, left) + ' ' + op + ' ' + AsInt(ast, b, right));
-  }
-  if (left == kNull || right == kNull) {
-    return message + "; test for null first: " + Excerpt(ast.TextOf(left == kNull ? a : b)) +
-           " != null && ...";
   }
   if (node.op == Op::kAdd && (left == kString || right == kString)) {
     return message + "; make both text: " + AsText(ast, a, left) + " + " + AsText(ast, b, right);

@@ -278,8 +278,8 @@ Value Evaluator::Select(const Node& node, const Value& target) {
   }
   if (target.is(Kind::kNull)) {
     return Fail(node, "'" + Excerpt(ast_.TextOf(ast_.Child(node, 0))) +
-                          "' is null, so it has no field '" + std::string(node.name) +
-                          "'; test for null first");
+                          "' is null, so it has no field '" + std::string(node.name) + "'" +
+                          NullHint(ast_, ast_.Child(node, 0)));
   }
   return Fail(node, "'" + Excerpt(ast_.TextOf(ast_.Child(node, 0))) + "' is " +
                         std::string(KindOf(target)) + " and has no field '" +
@@ -304,8 +304,9 @@ Value Evaluator::Index(const Node& node, const Value& target, const Value& key) 
                            : "there is no such key; test with 'key in map' first");
   }
   if (!target.is_list()) {
-    return Fail(node,
-                "a list or a map is needed before '[', but this is " + std::string(KindOf(target)));
+    return Fail(node, "a list or a map is needed before '[', but this is " +
+                          std::string(KindOf(target)) +
+                          (target.is(Kind::kNull) ? NullHint(ast_, ast_.Child(node, 0)) : ""));
   }
   const auto index = WholeNumber(key);
   if (!index) {

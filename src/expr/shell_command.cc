@@ -28,9 +28,25 @@ constexpr std::string_view kInterpreters[] = {
     "sh",     "bash",  "dash",   "ash",     "ksh",  "zsh",  "fish", "su",  "runuser",
     "script", "flock", "python", "python3", "perl", "ruby", "node", "php", "sed"};
 /// They read programs, or lines for a shell, from standard input.
-constexpr std::string_view kFedPrograms[] = {
-    "ssh",    "psql", "mysql", "sqlite3", "at",      "batch",  "xargs",   "awk",  "make",
-    "source", ".",    "eval",  "bc",      "crontab", "docker", "kubectl", "sudo", "env"};
+constexpr std::string_view kFedPrograms[] = {"ssh",   "psql",  "mysql", "sqlite3", "at",
+                                             "batch", "xargs", "awk",   "make",    "source",
+                                             ".",     "eval",  "bc",    "crontab"};
+/// They run the command that they are given, and their options that take a word of their own.
+struct Runner {
+  std::string_view name;
+  std::string_view valued;
+};
+constexpr Runner kRunners[] = {
+    {"sudo", " -u --user -g --group -h --host -p --prompt -C -r -t -T -D --chdir -R --chroot "},
+    {"doas", " -u -C "},
+    {"env", " -u --unset -C --chdir "}};
+/// Within a container, after `exec`.  What else they do with their input is theirs to know: they
+/// build images from it, apply what it describes, or hand it to an image's own program.
+constexpr Runner kContainers[] = {
+    {"docker", " -e --env --env-file -u --user -w --workdir --detach-keys "},
+    {"podman", " -e --env --env-file -u --user -w --workdir --detach-keys "},
+    {"nerdctl", " -e --env --env-file -u --user -w --workdir "},
+    {"kubectl", " -c --container -n --namespace --context --kubeconfig "}};
 constexpr std::string_view kArithmeticTests[] = {"-eq", "-ne", "-lt", "-le",
                                                  "-gt", "-ge", "-v",  "-R"};
 
@@ -77,13 +93,67 @@ void CheckInterpreters(std::span<const ShellWord> words, std::vector<ShellDanger
   }
 }
 
+template <std::size_t N>
+const Runner* FindRunner(const Runner (&runners)[N], std::string_view name) {
+  const auto found = std::find_if(std::begin(runners), std::end(runners),
+                                  [&](const Runner& runner) { return runner.name == name; });
+  return found == std::end(runners) ? nullptr : found;
+}
+
+/// The word of `words` behind the options at their front, or their end.
+std::size_t SkipOptions(const Runner& runner, std::span<const ShellWord> words) {
+  std::size_t i = 0;
+  for (; i < words.size() && words[i].text.starts_with('-'); ++i) {
+    if (runner.valued.find(' ' + words[i].text + ' ') != std::string_view::npos) ++i;
+  }
+  return std::min(i, words.size());
+}
+
+/// Whether what stands behind sudo or env asks for a shell without naming it: `sudo -s`, `env -S
+/// TEXT`, or a command that is known only when the script runs.
+bool RunsUnnamedShell(const Runner& runner, std::span<const ShellWord> words) {
+  const bool is_env = runner.name == "env";
+  std::size_t command = SkipOptions(runner, words);
+  for (const ShellWord& option : words.first(command)) {
+    const std::string_view text = option.text;
+    const bool is_long = text.starts_with("--");
+    const bool is_short = !is_long && text.starts_with('-');
+    if (is_short && text.find_first_of(is_env ? "S" : "si") != std::string_view::npos) return true;
+    if (is_long && (is_env ? text.starts_with("--split") : text == "--shell" || text == "--login"))
+      return true;
+  }
+  while (command < words.size() && IsAssignment(words[command].text)) ++command;
+  if (command == words.size()) return !is_env;
+  return words[command].text.find(kValue) != std::string::npos;
+}
+
+/// Whether `words` behind docker and the like are `exec CONTAINER COMMAND`, the command a constant.
+bool RunsNamedCommand(const Runner& container, std::span<const ShellWord> words) {
+  const auto exec = std::find_if(words.begin(), words.end(),
+                                 [](const ShellWord& word) { return word.text == "exec"; });
+  if (exec == words.end()) return false;
+  words = words.subspan(static_cast<std::size_t>(exec - words.begin()) + 1);
+  const std::size_t name = SkipOptions(container, words);
+  if (name == words.size()) return false;
+  words = words.subspan(name + 1);
+  words = words.subspan(SkipOptions(container, words));
+  return !words.empty() && words.front().text.find(kValue) == std::string::npos;
+}
+
 }  // namespace
 
 bool ReadsProgram(const std::vector<ShellWord>& words) {
-  return std::any_of(words.begin(), words.end(), [](const ShellWord& word) {
-    const std::string_view name = BaseName(word.text);
-    return IsOneOf(name, kInterpreters) || IsOneOf(name, kFedPrograms);
-  });
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string_view name = BaseName(words[i].text);
+    const std::span<const ShellWord> rest = std::span(words).subspan(i + 1);
+    if (IsOneOf(name, kInterpreters) || IsOneOf(name, kFedPrograms)) return true;
+    if (const Runner* runner = FindRunner(kRunners, name)) {
+      if (RunsUnnamedShell(*runner, rest)) return true;
+    } else if (const Runner* container = FindRunner(kContainers, name)) {
+      if (!RunsNamedCommand(*container, rest)) return true;
+    }
+  }
+  return false;
 }
 
 std::size_t SkipKeywords(const std::vector<ShellWord>& words) {

@@ -45,7 +45,8 @@ class ShellCommands {
 };
 
 /// Whether the command may read its standard input as a program: a shell, another interpreter, or
-/// one that hands lines to a shell.  Rather too often than not.
+/// one that hands lines to a shell; sudo, env and `docker exec` if what they run is.  Rather too
+/// often than not.
 bool ReadsProgram(const std::vector<ShellWord>& words);
 /// How many words from the start of a command are keywords (`then`, `!`).
 std::size_t SkipKeywords(const std::vector<ShellWord>& words);

@@ -34,24 +34,38 @@ std::optional<std::size_t> FindEnd(std::string_view text, std::size_t open,
                                    std::vector<Fault>* faults) {
   Lexer lexer(text, static_cast<std::uint32_t>(open + kOpen.size()));
   std::size_t depth = 0;
+  bool has_braces = false;
+  bool has_single_end = false;
+  const auto unclosed = [&] {
+    faults->push_back({FaultKind::kSyntax, open, kOpen.size(),
+                       std::string("the '${{' that opens here is never closed: '}}' is missing at "
+                                   "the end of its expression") +
+                           (has_single_end && !has_braces ? ", where '}' is not enough" : "") +
+                           "; for the characters themselves write '$${{'"});
+    return std::nullopt;
+  };
   while (const auto token = lexer.Next()) {
-    if (token->lex == Lex::kOpenBrace) ++depth;
-    if (token->lex == Lex::kEnd) {
-      faults->push_back({FaultKind::kSyntax, open, kOpen.size(),
-                         "'${{' needs '}}' at the end of its expression; for the characters "
-                         "themselves write '$${{'"});
-      return std::nullopt;
+    if (token->lex == Lex::kEnd) return unclosed();
+    if (token->lex == Lex::kOpenBrace) {
+      ++depth;
+      has_braces = true;
     }
     if (token->lex != Lex::kCloseBrace) continue;
     if (depth > 0) {
       --depth;
     } else if (token->end < text.size() && text[token->end] == '}') {
       return token->end + 1;
+    } else {
+      has_single_end = true;
     }
   }
-  // Not tokens of the language.  Where it was meant to end is a guess, good enough to go on.
-  faults->push_back(lexer.fault());
+  // Not tokens of the language: what follows an expression that is not closed, or a slip within it.
+  // Where that was meant to end is a guess, good enough to go on.
   const std::size_t close = text.find("}}", lexer.fault().offset);
+  if (has_single_end || std::min(text.find(kOpen, open + kOpen.size()), close) != close ||
+      (close == std::string_view::npos && lexer.fault().offset > text.find('\n', open)))
+    return unclosed();
+  faults->push_back(lexer.fault());
   return close == std::string_view::npos ? std::nullopt : std::optional(close + 2);
 }
 

@@ -13,17 +13,27 @@ bool IsTriggerSettled(const TaskRun& task) {
          task.reason == Reason::kTriggerRule;
 }
 
+bool IsFrom(ResetCursor::Kind kind) {
+  return kind == ResetCursor::Kind::kFrom || kind == ResetCursor::Kind::kFromGroup;
+}
+
 bool IsRerun(ResetCursor::Kind kind) {
-  return kind == ResetCursor::Kind::kFailed || kind == ResetCursor::Kind::kFrom ||
-         kind == ResetCursor::Kind::kAll;
+  return kind == ResetCursor::Kind::kFailed || kind == ResetCursor::Kind::kAll || IsFrom(kind);
 }
 
 std::string_view KindName(ResetCursor::Kind kind) {
   if (kind == ResetCursor::Kind::kFailed) return "failed";
-  return kind == ResetCursor::Kind::kFrom ? "from" : "all";
+  return IsFrom(kind) ? "from" : "all";
 }
 
 }  // namespace
+
+bool Stepper::Covers(const ResetCursor& cursor, TaskNo no) const {
+  const bool group =
+      cursor.kind == ResetCursor::Kind::kFromGroup || cursor.kind == ResetCursor::Kind::kMarkGroup;
+  return no == cursor.task ||
+         (group && !Spec(cursor.task).group.empty() && Spec(no).group == Spec(cursor.task).group);
+}
 
 std::vector<bool> Stepper::ResetMembers(const ResetCursor& cursor, std::uint32_t generation) const {
   using Kind = ResetCursor::Kind;
@@ -51,12 +61,14 @@ std::vector<bool> Stepper::ResetMembers(const ResetCursor& cursor, std::uint32_t
              upstream(none);
         break;
       case Kind::kFrom:
-        in = no == cursor.task || upstream(none);
+      case Kind::kFromGroup:
+        in = Covers(cursor, no) || upstream(none);
         break;
       case Kind::kMark:
+      case Kind::kMarkGroup:
         // A rule settles a task only after all its upstreams, so an unsettled one was reset.
         in = IsTriggerSettled(task) &&
-             upstream([&](TaskNo up) { return up == cursor.task || !IsTerminal(At(up).state); });
+             upstream([&](TaskNo up) { return Covers(cursor, up) || !IsTerminal(At(up).state); });
         break;
       case Kind::kFinally:
         in = Spec(no).role != TaskRole::kMain && IsTerminal(task.state) &&
@@ -131,7 +143,8 @@ Status Stepper::CheckRerun(const RerunTasks& event) const {
   if (!IsRerun(event.kind)) {
     return Error{Code::kInvalidArgument, "rerun: choose failed, from a task, or all"};
   }
-  const bool from = event.kind == ResetCursor::Kind::kFrom;
+  const bool from = IsFrom(event.kind);
+  const ResetCursor cursor{event.kind, event.task};
   if (from && !Exists(event.task)) {
     return Error{Code::kNotFound, fmt::format("run {} has no task number {}", header_.run_no.value,
                                               event.task.value)};
@@ -141,9 +154,11 @@ Status Stepper::CheckRerun(const RerunTasks& event) const {
   if (header_.state == RunState::kRunning) {
     if (!from) return conflict("is still running: wait for its end, or rerun from a settled task");
     if (Cancelling()) return conflict("is being cancelled: wait for its end, then rerun");
-    if (!IsTerminal(At(event.task).state)) {
-      return Error{Code::kConflict,
-                   fmt::format("{} has not ended yet: nothing to rerun", Name(event.task))};
+    for (TaskNo no; Exists(no); ++no.value) {
+      if (Covers(cursor, no) && !IsTerminal(At(no).state)) {
+        return Error{Code::kConflict,
+                     fmt::format("{} has not ended yet: nothing to rerun", Name(no))};
+      }
     }
   }
   if (event.kind == ResetCursor::Kind::kFailed && run_.unsettled == decltype(run_.unsettled){} &&
@@ -153,7 +168,7 @@ Status Stepper::CheckRerun(const RerunTasks& event) const {
           0) {
     return conflict("has no failed, upstream_failed or cancelled task: rerun all, or from a task");
   }
-  const std::vector<bool> member = ResetMembers({event.kind, event.task}, header_.generation + 1);
+  const std::vector<bool> member = ResetMembers(cursor, header_.generation + 1);
   for (TaskNo no; run_.live > 0 && Exists(no); ++no.value) {
     if (member[no.value] && (IsLive(At(no).state) || At(no).zombie)) {
       return Error{Code::kConflict,
@@ -187,15 +202,18 @@ Status Stepper::On(const RerunTasks& event) {
   header_.finally_started_at = {};
   header_.finally_stopped = false;
   std::string detail(KindName(event.kind));
-  if (event.kind == ResetCursor::Kind::kFrom) detail += " " + Spec(event.task).id;
+  if (IsFrom(event.kind)) {
+    const Task& task = Spec(event.task);
+    detail += " " + (event.kind == ResetCursor::Kind::kFrom ? task.id : task.group);
+  }
   AddEvent("rerun", event.actor, std::move(detail));
-  StartReset({event.kind, event.kind == ResetCursor::Kind::kFrom ? event.task : TaskNo{}});
+  StartReset({event.kind, IsFrom(event.kind) ? event.task : TaskNo{}});
   return {};
 }
 
-Status Stepper::On(const MarkTask& event) {
-  const auto conflict = [&](std::string_view why) -> Status {
-    return Error{Code::kConflict, fmt::format("{} {}", Name(event.task), why)};
+Status Stepper::CheckMark(const MarkTask& event, const ResetCursor& cursor) const {
+  const auto conflict = [this](TaskNo no, std::string_view why) -> Status {
+    return Error{Code::kConflict, fmt::format("{} {}", Name(no), why)};
   };
   if (!Exists(event.task)) {
     return Error{Code::kNotFound, fmt::format("run {} has no task number {}", header_.run_no.value,
@@ -206,28 +224,46 @@ Status Stepper::On(const MarkTask& event) {
     return Error{Code::kInvalidArgument, "mark: choose success, failed or skipped"};
   }
   if (header_.state == RunState::kPending)
-    return conflict("cannot be marked before its run starts");
-  if (Resetting()) return conflict("cannot be marked while its run is being reset: try again");
-  if (IsLive(At(event.task).state)) {
-    return conflict("is queued or running: cancel it or wait for its end, then mark it");
+    return conflict(event.task, "cannot be marked before its run starts");
+  if (Resetting())
+    return conflict(event.task, "cannot be marked while its run is being reset: try again");
+  for (TaskNo no; Exists(no); ++no.value) {
+    if (Covers(cursor, no) && IsLive(At(no).state))
+      return conflict(no, "is queued or running: cancel it or wait for its end, then mark it");
   }
+  return {};
+}
+
+Status Stepper::On(const MarkTask& event) {
+  using Kind = ResetCursor::Kind;
+  const ResetCursor cursor{event.group ? Kind::kMarkGroup : Kind::kMark, event.task};
+  HEADWORKS_TRY(CheckMark(event, cursor));
+  const auto conflict = [&](std::string_view why) -> Status {
+    return Error{Code::kConflict, fmt::format("{} {}", Name(event.task), why)};
+  };
   // In a run that is being or was cancelled nothing downstream starts again: rerun does that.
-  const ResetCursor cursor{ResetCursor::Kind::kMark, event.task};
   bool decide_again = false;
   if (!Cancelling()) {
     for (const bool in : ResetMembers(cursor, header_.generation)) decide_again |= in;
   }
   const bool ended = IsTerminal(header_.state);
+  const Task& task = Spec(event.task);
   if (decide_again && ended && run_.live > 0) {
     return conflict("cannot be marked while its run has an attempt that is not known to be over");
   }
-  if (decide_again && !ended && InFinally() && Spec(event.task).role == TaskRole::kMain) {
+  if (decide_again && !ended && InFinally() && task.role == TaskRole::kMain) {
     return conflict("cannot be marked while finally tasks run: wait for the end of the run");
   }
   AddEvent("mark", event.actor,
-           fmt::format("{} {}", Spec(event.task).id, TaskStateName(event.state)));
-  if (IsTerminal(At(event.task).state)) Count(event.task, -1);
-  Settle(event.task, event.state, Reason::kMarked);
+           fmt::format("{} {}", event.group ? task.group : task.id, TaskStateName(event.state)));
+  // All are active for their successors until the last one is settled.
+  std::vector<TaskNo> marked;
+  for (TaskNo no; Exists(no); ++no.value) {
+    if (!Covers(cursor, no)) continue;
+    marked.push_back(no);
+    if (IsTerminal(At(no).state)) Count(no, -1);
+  }
+  for (const TaskNo no : marked) Settle(no, event.state, Reason::kMarked);
   if (ended && decide_again) {
     KeepEnd();
     header_.state = RunState::kRunning;

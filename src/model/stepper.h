@@ -95,6 +95,9 @@ class Stepper {
 
   // reset.cc: rerun and mark.
   Status CheckRerun(const RerunTasks& event) const;
+  Status CheckMark(const MarkTask& event, const ResetCursor& cursor) const;
+  /// `no` is the cursor's task, or one of its group.
+  bool Covers(const ResetCursor& cursor, TaskNo no) const;
   std::vector<bool> ResetMembers(const ResetCursor& cursor, std::uint32_t generation) const;
   bool LeftToReset(TaskNo no, ResetCursor::Kind kind, std::uint32_t generation) const;
   void StartReset(const ResetCursor& cursor);

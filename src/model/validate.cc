@@ -212,8 +212,12 @@ void FieldChecker::CheckId(const std::string& at, const Task& task) {
                             "no control characters",
                             QuoteJson(id)));
   Text(at, "id", id);
-  if (const auto parsed = ParseJsonObject(task.matrix, "the combination", {}); !parsed)
-    faults_.Add("HW1113", at + ".matrix", parsed.error().message);
+  const auto combination = ParseJsonObject(task.matrix, "the combination", {});
+  if (!combination) return faults_.Add("HW1113", at + ".matrix", combination.error().message);
+  for (const std::string& axis : task.axes)
+    if (!combination->contains(axis))
+      faults_.Add("HW1113", at + ".matrix",
+                  fmt::format("the combination has no value for {}", QuoteJson(axis)));
 }
 
 void FieldChecker::CheckTask(const Task& task) {

@@ -325,6 +325,21 @@ std::optional<TaskNo> Workflow::Find(std::string_view id) const {
   return TaskNo(*found);
 }
 
+Result<std::vector<TaskNo>> Workflow::Select(std::string_view id) const {
+  if (const auto task = Find(id)) return std::vector{*task};
+  std::vector<TaskNo> instances;
+  for (std::uint32_t no = 0; no < size(); ++no)
+    if (!id.empty() && task(TaskNo(no)).group == id) instances.emplace_back(no);
+  if (!instances.empty()) return instances;
+  std::vector<std::string_view> known;
+  for (const Task& task : definition_.tasks) {
+    if (!task.group.empty()) known.push_back(task.group);
+    known.push_back(task.id);
+  }
+  return Error{Code::kNotFound, fmt::format("workflow {} has no task '{}'{}", name().workflow, id,
+                                            DidYouMean(id, known))};
+}
+
 std::span<const TaskNo> Workflow::upstreams(TaskNo no) const {
   HEADWORKS_CHECK(no.value < size());
   return std::span(up_).subspan(up_offset_[no.value],

@@ -184,6 +184,7 @@ void WriteTask(Writer& w, const Task& task) {
   w.Text("role", kRoleNames[static_cast<std::size_t>(task.role)], kRoleNames[0]);
   w.Text("group", task.group);
   w.Json("matrix", task.matrix);
+  w.List("axes", task.axes);
   w.List("needs", task.needs);
   if (const auto* shell = std::get_if<ShellAction>(&task.action)) {
     w.Text("run", shell->script);
@@ -326,6 +327,7 @@ Task ReadTask(const json::object& object, bool& good) {
   r.Name("role", kRoleNames, task.role);
   r.Text("group", task.group);
   r.Json("matrix", task.matrix);
+  r.List("axes", task.axes);
   r.List("needs", task.needs);
   if (r.Find("exec") != nullptr) {
     r.List("exec", task.action.emplace<ExecAction>().argv);

@@ -8,7 +8,6 @@
 
 #include "headworks/base/json.h"
 #include "headworks/base/time.h"
-#include "headworks/expr/template.h"
 #include "headworks/spec/params.h"
 
 namespace headworks {
@@ -71,6 +70,7 @@ Result<json::object> Needs(store::RunQuery& query, const ContextOf& of) {
 /// What `finally` tasks know of the rest.
 Status AddOutcome(store::RunQuery& query, const ContextOf& of, const model::RunHeader& header,
                   json::object& run) {
+  const bool cancelled = header.cancel_requested_at != Instant{};
   json::array failed;
   bool decided = false;
   for (std::optional<TaskNo> after;;) {
@@ -78,17 +78,18 @@ Status AddOutcome(store::RunQuery& query, const ContextOf& of, const model::RunH
     for (const store::TaskRecord& row : rows) {
       after = row.row.task;
       const model::Task& task = of.workflow.task(row.row.task);
-      if (task.role == model::TaskRole::kFinally || (row.row.state != model::TaskState::kFailed &&
-                                                     row.row.state != model::TaskState::kCancelled))
+      if (task.role == model::TaskRole::kFinally || task.allow_failure) continue;
+      // Where all was cancelled, that is no task's fault.
+      if (row.row.state != model::TaskState::kFailed &&
+          (cancelled || row.row.state != model::TaskState::kCancelled))
         continue;
-      decided |= !task.allow_failure;
-      if (row.row.state == model::TaskState::kFailed && failed.size() < kMostFailedTasks)
-        failed.emplace_back(task.id);
+      decided = true;
+      if (failed.size() < kMostFailedTasks) failed.emplace_back(task.id);
     }
     if (rows.size() < 1'000) break;
   }
   std::string_view outcome = decided ? "failed" : "succeeded";
-  if (header.cancel_requested_at != Instant{})
+  if (cancelled)
     outcome = header.reason == model::Reason::kCancelRequested ? "cancelled" : "failed";
   run["outcome"] = json::string(outcome);
   run["failed_tasks"] = std::move(failed);
@@ -106,24 +107,6 @@ Result<json::object> RunOf(store::RunQuery& query, const ContextOf& of) {
   return run;
 }
 
-/// Parameters that were not given and whose defaults are templates over `run` and `slot`.
-Status RenderDefaults(const std::map<std::string, model::Param>& params, json::object& context) {
-  json::object& given = context["params"].as_object();
-  for (const auto& [name, param] : params) {
-    if (given.contains(name)) continue;
-    const auto text = spec::TemplateDefault(param);
-    if (!text) continue;
-    expr::Environment variables;
-    for (const char* variable : {"run", "slot"})
-      HEADWORKS_TRY(variables.Declare(variable, expr::Type()));
-    HEADWORKS_ASSIGN(const auto made, expr::Template::Parse(*text, variables, nullptr));
-    HEADWORKS_ASSIGN(json::value value, made.Render(context, {}));
-    HEADWORKS_TRY(spec::CheckParam(name, param, value));
-    given[name] = std::move(value);
-  }
-  return {};
-}
-
 void ToDouble(json::value& value) {
   if (value.is_int64() || value.is_uint64()) value = value.to_number<double>();
 }
@@ -132,6 +115,9 @@ void ToDouble(json::value& value) {
 void TypeNumbersOf(const json::value& declared, json::value& value) {
   if (declared.is_string()) {
     if (declared.get_string() == "number") ToDouble(value);
+    // As the check of the output takes it: 2.0 for 2, within 64 bits.
+    if (declared.get_string() == "integer" && value.is_double())
+      value = static_cast<std::int64_t>(value.get_double());
   } else if (declared.is_array() && value.is_array()) {
     if (declared.get_array().empty()) return;
     for (json::value& element : value.get_array())
@@ -158,7 +144,7 @@ Result<json::object> ReadRunContext(store::RunQuery& query, const ContextOf& of)
   HEADWORKS_ASSIGN(context["needs"], Needs(query, of));
   HEADWORKS_ASSIGN(context["run"], RunOf(query, of));
   context["slot"] = nullptr;
-  HEADWORKS_TRY(RenderDefaults(of.workflow.definition().params, context));
+  HEADWORKS_TRY(spec::RenderDefaults(of.workflow.definition(), context));
   context["matrix"] = Combination(of.workflow.task(of.task));
   return context;
 }

@@ -25,8 +25,8 @@ struct ContextOf {
 /// {"matrix"}.  Of a matrix of which several instances are needed there is one member, by the id
 /// that was written: {"states": [...], "outputs": [...], "matrices": [...]}, in one order.
 /// `run`: {"id", "workflow", "created_at", "date"} (both times UTC), for `finally` tasks also
-/// {"outcome", "failed_tasks"} (ids, at most kMostFailedTasks).  `slot` is null in a run that no
-/// schedule started.
+/// {"outcome", "failed_tasks"} (ids of those that make the run fail, at most kMostFailedTasks).
+/// `slot` is null in a run that no schedule started.
 inline constexpr std::size_t kMostFailedTasks = 1'000;
 Result<boost::json::object> ReadRunContext(store::RunQuery& query, const ContextOf& of);
 

@@ -16,7 +16,9 @@
 #include "controls.h"
 #include "headworks/base/json.h"
 #include "headworks/base/random.h"
+#include "headworks/dispatch/buffered_dispatcher.h"
 #include "headworks/dispatch/default_dispatcher.h"
+#include "headworks/dispatch/dispatch_metrics.h"
 #include "headworks/engine/engine.h"
 #include "headworks/executor/start_ledger.h"
 #include "headworks/executor_inline/inline_executor.h"
@@ -27,6 +29,7 @@
 #include "headworks/store_memory/memory_store.h"
 #include "headworks/store_sqlite/sqlite_store.h"
 #include "janitor.h"
+#include "metrics_table.h"
 #include "store_resolver.h"
 #include "when_evaluator.h"
 
@@ -161,7 +164,10 @@ struct Runner::Parts {
   std::unique_ptr<LogLines> lines;
   std::unique_ptr<executor::Executor> inline_executor;
   std::unique_ptr<executor_process::ProcessExecutor> process_executor;
+  std::vector<std::pair<std::string, executor::Executor*>> executors;  // all, by key
   std::unique_ptr<dispatch::DefaultDispatcher> dispatcher;
+  dispatch::DispatchMetrics dispatch_metrics;
+  std::unique_ptr<dispatch::BufferedDispatcher> buffer;  // in front of it
   std::unique_ptr<engine::Engine> engine;
   std::unique_ptr<WhenEvaluator> evaluator;
   std::unique_ptr<engine::EngineLoop> loop;
@@ -267,8 +273,19 @@ Status Runner::Parts::OpenExecutors() {
                                                            .clock = clock,
                                                            .log = *logger,
                                                            .ledger = ledger.get()}));
-  HEADWORKS_TRY(dispatcher->RegisterExecutor("inline", *inline_executor));
-  HEADWORKS_TRY(dispatcher->RegisterExecutor("process", *process_executor));
+  const auto add = [this](const std::string& key, executor::Executor& executor) -> Status {
+    HEADWORKS_TRY(dispatcher->RegisterExecutor(key, executor));
+    executors.emplace_back(key, &executor);
+    return {};
+  };
+  HEADWORKS_TRY(add("inline", *inline_executor));
+  HEADWORKS_TRY(add("process", *process_executor));
+  for (const auto& [key, own] : options.executors) {
+    if (own == nullptr)
+      return Error{Code::kInvalidArgument,
+                   fmt::format("RunnerOptions::executors: '{}' is nullptr", key)};
+    HEADWORKS_TRY(add(key, *own));
+  }
   return {};
 }
 
@@ -283,16 +300,24 @@ Status Runner::Parts::TakeOwnership() {
   engine_options.start_tasks = options.start_tasks;
   engine_options.max_runs = options.max_runs_in_memory;
   engine_options.max_task_states = options.max_task_states_in_memory;
-  dispatcher = std::make_unique<dispatch::DefaultDispatcher>(
-      dispatch::Routes{.functions = "inline", .commands = "process"});
+  engine_options.ready_order = {.tenant_weights = options.tenant_weights,
+                                .ageing = options.priority_ageing};
+  dispatcher = std::make_unique<dispatch::DefaultDispatcher>(dispatch::Routes{
+      .functions = options.function_executor, .commands = options.command_executor});
+  buffer = std::make_unique<dispatch::BufferedDispatcher>(
+      dispatch::BufferConfig{.buffer_size = options.dispatch_buffer_size,
+                             .workers = options.dispatch_workers,
+                             .drain_timeout = options.dispatch_drain_timeout},
+      dispatch::BufferPorts{*dispatcher, dispatch_metrics, clock, *logger});
   evaluator = std::make_unique<WhenEvaluator>(database->query(), compiled);
-  engine = std::make_unique<engine::Engine>(std::move(engine_options), *database, *dispatcher,
+  engine = std::make_unique<engine::Engine>(std::move(engine_options), *database, *buffer,
                                             *evaluator, clock, random, *logger, watcher.get());
   return engine->Open();
 }
 
 Status Runner::Parts::StartEngine() {
   HEADWORKS_TRY(dispatcher->Start(*engine));
+  HEADWORKS_TRY(buffer->Start(*engine, *engine));
   loop = std::make_unique<engine::EngineLoop>(*engine);
   loop->Start();
   control = std::make_unique<EngineControl>(*engine);
@@ -443,19 +468,42 @@ std::vector<ServiceHealth> Runner::Health() const {
       {"store", version.has_value(), version ? p.options.database_url : version.error().message});
   if (!p.engine) return all;
   const auto stats = p.engine->stats();
-  for (const executor::Executor* executor :
-       {static_cast<const executor::Executor*>(p.inline_executor.get()),
-        static_cast<const executor::Executor*>(p.process_executor.get())}) {
+  for (const auto& [key, executor] : p.executors) {
     const auto metrics = executor->GetMetrics();
-    all.push_back({std::string(executor->Name()), true,
-                   fmt::format("{} active, {} at most", metrics.active, metrics.max)});
+    all.push_back({key, true, fmt::format("{} active, {} at most", metrics.active, metrics.max)});
   }
+  const auto figures = p.dispatch_metrics.Read();
+  all.push_back({"dispatch", true,
+                 fmt::format("{} waiting ({} at most), {} times full, {} answered, {} rejected, {} "
+                             "refused, {} unavailable, {} on average",
+                             figures.depth, figures.max_depth, figures.at_capacity,
+                             figures.answered, figures.NotTaken(model::Disposition::kRejected),
+                             figures.NotTaken(model::Disposition::kRefused),
+                             figures.NotTaken(model::Disposition::kTransient),
+                             FormatDuration(figures.mean_latency))});
   std::string detail = fmt::format("{} runs in memory, {} live attempts, {} runs stuck",
                                    stats.runs_in_memory, stats.live_attempts, stats.runs_stuck);
   if (stats.lost) detail = "another engine owns this database";
   if (!stats.trouble.empty()) detail = "the store refuses commits: " + stats.trouble;
   all.push_back({"engine", !stats.lost && stats.trouble.empty(), std::move(detail)});
   return all;
+}
+
+std::vector<metrics::Family> Runner::Metrics() const {
+  const Parts& p = *parts_;
+  Figures figures{.engine = std::nullopt, .process = ReadProcessFigures()};
+  if (p.engine) {
+    figures.engine = p.engine->stats();
+    figures.dispatch = p.dispatch_metrics.Read();
+    for (const auto& [key, executor] : p.executors)
+      figures.executors.emplace_back(key, executor->GetMetrics());
+  }
+  for (const auto& [file, suffix] : {std::pair("database", ""), {"wal", "-wal"}, {"logs", "-logs"}})
+    if (std::error_code ec; !p.path.empty()) {
+      const auto bytes = fs::file_size(p.path + suffix, ec);
+      figures.store_files.emplace_back(file, ec ? 0 : bytes);  // not there: nothing is in it
+    }
+  return MakeFamilies(figures);
 }
 
 Status Runner::Drain(Duration timeout) {
@@ -480,7 +528,7 @@ Status Runner::Shutdown() {
   if (p.engine) {
     // A drain that ran out of time is no error here: what is left is stopped, and runs again.
     const bool idle = Drain(p.options.drain_timeout).has_value();
-    status = p.dispatcher->Close(Duration(0));
+    status = p.buffer->Close(Duration(0));
     if (p.loop) {
       if (!idle) (void)Drain(std::chrono::seconds(5)).has_value();  // their last words are stored
       p.loop->Stop();
@@ -491,6 +539,7 @@ Status Runner::Shutdown() {
   p.loop.reset();
   if (p.watcher) p.watcher->Finish();
   p.evaluator.reset();
+  p.buffer.reset();
   p.process_executor.reset();
   p.inline_executor.reset();
   p.engine.reset();
@@ -570,10 +619,12 @@ Result<std::vector<std::pair<std::string, std::string>>> Runner::Failures(
 Result<std::string> RunHandle::Output(std::string_view task_id) const {
   HEADWORKS_ASSIGN(const auto header, Status());
   HEADWORKS_ASSIGN(const auto workflow, runner_->GetWorkflow(header.version));
-  const auto task = workflow->Find(task_id);
-  if (!task)
-    return Error{Code::kNotFound, fmt::format("run {} has no task '{}'", run_id_.value, task_id)};
-  HEADWORKS_ASSIGN(auto ends, runner_->query().ReadEnds(header.tenant, run_, {&*task, 1}));
+  HEADWORKS_ASSIGN(const auto tasks, workflow->Select(task_id));
+  if (tasks.size() > 1)
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{} is a matrix of {} tasks; name one of them, such as {}", task_id,
+                             tasks.size(), workflow->task(tasks.front()).id)};
+  HEADWORKS_ASSIGN(auto ends, runner_->query().ReadEnds(header.tenant, run_, tasks));
   return std::move(ends.front().output);
 }
 

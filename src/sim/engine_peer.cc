@@ -22,6 +22,8 @@ std::string EnginePeer::Leftovers(const Engine& engine) {
   add("works", engine.backlog_.size());
   add("works for later", engine.later_.size());
   add("unacknowledged offers", engine.soft_failures_.size());
+  add("offers that were once not answered", engine.overcome_failures_.size());
+  add("late answers", engine.late_.size());
   add("attempts to inspect", engine.to_inspect_.size());
   add("stuck runs", engine.stuck_works_.size());
   add("unreadable runs", engine.unloadable_.size());

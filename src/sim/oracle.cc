@@ -172,11 +172,13 @@ void Oracle::CheckRun(const store::RunWrite& write) {
       Fail(header.run_no, fmt::format("I8 {} of {} applied twice", event.kind, event.actor));
   for (const auto& record : write.attempts) CheckAttempt(run, record);
   for (const auto& task : write.tasks) CheckTask(run, write, task.row);
-  run.marked |= std::ranges::any_of(write.events, [](const auto& e) { return e.kind == "mark"; });
+  const auto says = [&](std::string_view kind) {
+    return std::ranges::any_of(write.events, [&](const auto& e) { return e.kind == kind; });
+  };
+  run.marked |= says("mark");
   // In a cancelled run a mark decides nothing anew, and a rerun of what failed leaves it so.
-  run.marked_in_cancel |=
-      (IsSet(header.cancel_requested_at) || IsSet(run.header.cancel_requested_at)) &&
-      std::ranges::any_of(write.events, [](const auto& e) { return e.kind == "mark"; });
+  run.marked_in_cancel |= says("mark") && (IsSet(header.cancel_requested_at) ||
+                                           IsSet(run.header.cancel_requested_at) || says("cancel"));
   run.header = header;
   CheckCounts(run);
   CheckMaxParallel(run);

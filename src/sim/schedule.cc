@@ -9,7 +9,9 @@
 
 #include "engine_peer.h"
 #include "headworks/control/control.h"
+#include "headworks/dispatch/buffered_dispatcher.h"
 #include "headworks/dispatch/default_dispatcher.h"
+#include "headworks/dispatch/dispatch_metrics.h"
 #include "headworks/engine/engine.h"
 #include "headworks/sim/dice.h"
 #include "headworks/sim/fault_database.h"
@@ -69,6 +71,8 @@ struct Process {
   std::unique_ptr<FaultDatabase> database;
   std::vector<std::unique_ptr<executor::Executor>> ports;
   std::unique_ptr<dispatch::DefaultDispatcher> dispatcher;
+  dispatch::DispatchMetrics dispatch_metrics;
+  std::unique_ptr<dispatch::BufferedDispatcher> buffer;
   std::unique_ptr<Questions> questions;
   std::unique_ptr<engine::Engine> engine;
 };
@@ -116,6 +120,8 @@ class World {
 
   void AdvanceTime();
   void JumpClock();
+  /// As a thread of the dispatcher's would, between two ticks.
+  void SendFromBuffer();
   StoreFaults RandomStoreFaults();
   SiteFaults RandomSiteFaults(Site::Kind kind);
   std::optional<RunNo> RandomRun();
@@ -144,6 +150,7 @@ class World {
   bool disk_damaged_ = false;
   Duration lease_ttl_{};
   engine::EngineOptions engine_options_;
+  std::size_t buffer_size_ = 0;  // of the dispatcher; 0 = attempts are offered within a tick
   int requests_ = 0;
   std::vector<std::unique_ptr<Command>> commands_;
   std::vector<std::string> inbox_keys_;
@@ -181,6 +188,12 @@ World::World(const ScheduleOptions& options)
   if (dice_.Chance(300)) engine_options_.max_runs = 1 + dice_.Below(3);
   if (dice_.Chance(200)) engine_options_.max_task_states = 1 + dice_.Below(40);
   if (dice_.Chance(300)) engine_options_.max_round_rows = 1 + dice_.Below(40);
+  if (options_.plain) return;
+  if (dice_.Chance(500)) buffer_size_ = 1 + dice_.Below(4);
+  weather_.faults.beside = 700;
+  // Whoever lives for one commit only has to see all runs before it.
+  if (!options_.restart_after_each_commit && dice_.Chance(500))
+    engine_options_.admit_batch = 1 + dice_.Below(4);
 }
 
 StoreFaults World::RandomStoreFaults() {
@@ -299,12 +312,15 @@ bool World::OpenEngine() {
     if (!process->dispatcher->RegisterExecutor(site->name(), *process->ports.back()))
       journal_.Violated("an executor was not registered");
   }
+  process->buffer = std::make_unique<dispatch::BufferedDispatcher>(
+      dispatch::BufferConfig{.buffer_size = buffer_size_},
+      dispatch::BufferPorts{*process->dispatcher, process->dispatch_metrics, clock_, logger_});
   auto options = engine_options_;
   options.owner = fmt::format("engine-{}", number);
   process->questions = std::make_unique<Questions>(dice_);
-  process->engine = std::make_unique<engine::Engine>(options, *process->database,
-                                                     *process->dispatcher, *process->questions,
-                                                     clock_, engine_random_, logger_, nullptr);
+  process->engine = std::make_unique<engine::Engine>(options, *process->database, *process->buffer,
+                                                     *process->questions, clock_, engine_random_,
+                                                     logger_, nullptr);
   const auto opened = process->engine->Open();
   if (!opened) {
     if (opened.error().code != Code::kConflict)
@@ -313,6 +329,9 @@ bool World::OpenEngine() {
   }
   if (const auto started = process->dispatcher->Start(*process->engine); !started)
     journal_.Violated("dispatcher: " + started.error().message);
+  if (const auto started = process->buffer->StartWithoutThreads(*process->engine, *process->engine);
+      !started)
+    journal_.Violated("buffer: " + started.error().message);
   Note(fmt::format("engine {} opened", number));
   owner_ = weather_.owner = number;
   process_ = std::move(process);
@@ -567,6 +586,13 @@ void World::JumpClock() {
   Note("the wall clock jumps by " + FormatDuration(by));
 }
 
+void World::SendFromBuffer() {
+  Process* process = stale_ && dice_.Chance(300) ? stale_.get() : process_.get();
+  if (process == nullptr || !process->buffer->SendNext()) return;
+  if (journal_.keeps()) Note(fmt::format("engine {} sent one", process->incarnation.number));
+  AfterTick();
+}
+
 void World::RandomStep() {
   const std::uint32_t draw = dice_.Below(1'000);
   if (draw < 430) {
@@ -580,6 +606,7 @@ void World::RandomStep() {
     AfterTick();
   } else if (draw < 700) {
     if (!options_.plain && dice_.Chance(200) && process_ && process_->questions->Progress()) return;
+    if (buffer_size_ > 0 && dice_.Chance(400)) return SendFromBuffer();
     sites_[dice_.Below(2)]->Progress();
   } else if (draw < 830) {
     AdvanceTime();
@@ -637,6 +664,7 @@ void World::Finale() {
     if (process_) {
       process_->questions->SetUnavailable(0);
       while (process_->questions->Progress()) moved = true;
+      while (process_->buffer->SendNext()) moved = true;
     }
     for (const auto& site : sites_)
       for (int n = 0; n < 4; ++n) moved |= site->Progress();

@@ -5,6 +5,10 @@
 #include <algorithm>
 
 namespace headworks::sim {
+
+using executor::DispatchError;
+using executor::NotTaken;
+
 namespace {
 
 constexpr std::size_t kOldNews = 8;
@@ -23,7 +27,7 @@ class Site::Port final : public executor::Executor {
     return {};
   }
   executor::OfferResult Offer(const executor::Attempt& attempt) override {
-    if (incarnation_.crashed || closed_) return {model::Disposition::kDeferred, "closing"};
+    if (incarnation_.crashed || closed_) return NotTaken(DispatchError::kNoCapacity, "closing");
     return site_.Offer(*this, attempt);
   }
   void Cancel(const model::AttemptKey& key) override {
@@ -98,11 +102,11 @@ std::uint32_t Site::Used() const {
 
 executor::OfferResult Site::Offer(Port& port, const executor::Attempt& attempt) {
   if (!hooks_.offered(attempt, port.incarnation()))
-    return {model::Disposition::kTransient, "the term is over"};
+    return NotTaken(DispatchError::kStore, "the term is over");
   if (dice_.Chance(faults_.crash_in_offer)) {
     journal_.Note("crash within an offer");
     port.incarnation().crashed = true;
-    if (dice_.Chance(500)) return {model::Disposition::kDeferred, "never answered"};
+    if (dice_.Chance(500)) return NotTaken(DispatchError::kNoCapacity, "never answered");
   }
   const auto known = truths_.find({attempt.key.run, attempt.key.epoch});
   if (known != truths_.end()) {
@@ -111,15 +115,17 @@ executor::OfferResult Site::Offer(Port& port, const executor::Attempt& attempt) 
       journal_.Violated("I5 offered again, though it had begun: " + Describe(known->second));
     return {};
   }
-  using model::Disposition;
-  if (Used() >= max_ || dice_.Chance(faults_.deferred)) return {Disposition::kDeferred, "full"};
-  if (dice_.Chance(faults_.backpressure)) return {Disposition::kBackpressure, "quota exceeded"};
-  if (dice_.Chance(faults_.rejected)) return {Disposition::kRejected, "bad spec"};
-  if (dice_.Chance(faults_.refused)) return {Disposition::kRefused, "not allowed here"};
+  if (Used() >= max_ || dice_.Chance(faults_.deferred))
+    return NotTaken(DispatchError::kNoCapacity, "full");
+  if (dice_.Chance(faults_.backpressure))
+    return {.disposition = model::Disposition::kBackpressure, .cause = "quota exceeded"};
+  if (dice_.Chance(faults_.rejected)) return NotTaken(DispatchError::kContext, "bad spec");
+  if (dice_.Chance(faults_.refused))
+    return NotTaken(DispatchError::kValidation, "not allowed here");
   if (dice_.Chance(faults_.transient)) {
     // The worst of it: the answer was lost, but the attempt is there.
     if (kind_ == Kind::kRemote && dice_.Chance(300)) Accept(port, attempt);
-    return {Disposition::kTransient, "timeout"};
+    return NotTaken(DispatchError::kStore, "timeout");
   }
   return Accept(port, attempt);
 }

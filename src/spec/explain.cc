@@ -35,7 +35,8 @@ constexpr auto kExplanations = std::to_array<Explanation>({
     {"HW1005", "a part of YAML that is not taken",
      "A workflow file is one YAML document without tags. Not taken are: tags (!!str, !custom), "
      "because they make the same text mean different things; a second document after ---, because "
-     "a file holds one workflow; keys that are no text; and << with something that is no map. "
+     "a file holds one workflow; keys that are no text; << with something that is no map; and the "
+     "characters U+0085, U+2028 and U+2029 as such, which end a line in older YAML. "
      "Quotes make text of a number, so !!str 1 is written \"1\"."},
     {"HW1006", "an unknown key",
      "Keys are checked, because a misspelt one would otherwise be a setting that silently does "
@@ -78,8 +79,10 @@ constexpr auto kExplanations = std::to_array<Explanation>({
     {"HW1014", "keys that contradict each other",
      "Both keys are known and neither is wrong alone, but together they have no meaning: a default "
      "that is never used because the parameter is required, bounds for something that is no "
-     "number, a pattern for something that is no string, a shell or an output mode for a task that "
-     "runs no command. Remove one of the two."},
+     "number, a pattern for something that is no string, a shell, an environment or a folder for "
+     "a task that runs no command, conditions or delays of further tries for a task that is tried "
+     "once. Remove one of the two. Under defaults such keys stand for the tasks that they are "
+     "for."},
     {"HW1015", "a matrix that is too large",
      "One matrix makes at most 1,000 tasks (the product of the lengths of its lists, less what "
      "exclude takes away, more what include adds), and the instances of all matrices together have "

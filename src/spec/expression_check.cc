@@ -13,6 +13,7 @@
 #include "headworks/expr/shell_template.h"
 #include "headworks/expr/template.h"
 #include "headworks/spec/params.h"
+#include "param_value.h"
 #include "scalar_place.h"
 #include "workflow_reader.h"
 
@@ -152,7 +153,7 @@ void ExpressionChecker::CheckTemplate(const ExpressionUse& use, NodeNo no) {
     static_cast<void>(expr::ShellTemplate::Parse(text, ShellOf(draft_.definition.tasks[use.task]),
                                                  environment, &faults));
   else if (use.type == ValueType::kAny)
-    static_cast<void>(expr::Template::Parse(text, environment, &faults));
+    static_cast<void>(expr::Template::Parse(text, environment, &faults));  // keeps its type
   else
     static_cast<void>(expr::Template::ParseArgument(text, environment, &faults));
   Add(use, no, faults);
@@ -162,7 +163,13 @@ void ExpressionChecker::CheckNode(const ExpressionUse& use, NodeNo no) {
   const YamlTree::Node& node = tree_[no];
   if (node.kind == Kind::kList)
     for (std::uint32_t i = 0; i < node.size; ++i) CheckNode(use, tree_.Element(no, i));
-  if (node.kind == Kind::kMap && use.type == ValueType::kTemplateMap)
+  if (node.kind == Kind::kMap && use.type == ValueType::kAny)
+    for (std::uint32_t i = 0; i < node.size; ++i)
+      if (tree_.Text(tree_.Key(no, i)).find("${{") != std::string_view::npos)
+        source_.Add("HW1301", tree_[tree_.Key(no, i)].place,
+                    "a key cannot hold a template; put the expression into a value");
+  if (node.kind == Kind::kMap &&
+      (use.type == ValueType::kTemplateMap || use.type == ValueType::kAny))
     for (std::uint32_t i = 0; i < node.size; ++i) CheckNode(use, tree_.Value(no, i));
   if (node.kind != Kind::kScalar || node.faulty) return;
   const bool is_when = use.type == ValueType::kWhen;
@@ -178,11 +185,6 @@ void ExpressionChecker::Check(const ExpressionUse& use) {
   if (compiled_ <= kMaxCompiledBytes) CheckNode(use, use.node);
 }
 
-bool UsesSlot(const expr::Template& made) {
-  const std::vector<expr::Reference> references = made.references();
-  return std::ranges::find(references, "slot", &expr::Reference::variable) != references.end();
-}
-
 /// Tries the templates that are defaults on a run that might be: each would fail every task.
 void CheckDefaults(const WorkflowDraft& draft, const YamlTree& tree, Source& source) {
   const std::string created_at = FormatInstant(Instant(std::chrono::hours(491'600)));
@@ -192,15 +194,13 @@ void CheckDefaults(const WorkflowDraft& draft, const YamlTree& tree, Source& sou
                                         {"created_at", created_at},
                                         {"date", created_at.substr(0, 10)}}},
                                       {"slot", nullptr}};
+  boost::json::object of_schedule = variables;
+  of_schedule["slot"] = created_at;
   std::vector<model::Fault> faults;
   for (const auto& [name, param] : draft.definition.params) {
-    const auto text = TemplateDefault(param);
-    if (!text) continue;
-    const auto made = expr::Template::Parse(*text, ExpressionTypes(draft).OfParam(), nullptr);
-    if (!made || UsesSlot(*made)) continue;
-    const auto value = made->Render(variables, {});
-    const Status taken = value ? CheckParam(name, param, *value) : Status(value.error());
-    if (!taken)
+    if (!HasTemplateDefault(param)) continue;
+    const auto taken = RenderDefault(name, param, variables);
+    if (!taken && !RenderDefault(name, param, of_schedule))
       faults.push_back(
           {"HW1306", fmt::format("params.{}.default", name),
            fmt::format("{}; tried with a run of {}", taken.error().message, created_at)});

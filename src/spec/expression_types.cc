@@ -1,5 +1,7 @@
 #include "expression_types.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/json.hpp>
 #include <unordered_set>
@@ -7,6 +9,7 @@
 
 #include "headworks/base/check.h"
 #include "headworks/base/json.h"
+#include "param_value.h"
 
 namespace headworks::spec {
 namespace json = boost::json;
@@ -59,13 +62,15 @@ Type OfValue(const json::value& value) {
 Type OfParam(const model::Param& param) {
   const auto usual = ParseJson(param.default_json, {});
   if (param.type == model::ParamType::kAny) {
-    // Any number may be given for a number.
-    if (!usual || usual->is_number()) return {};
+    // Any number may be given for a number, and what a template gives is known later.
+    if (!usual || usual->is_number() || (usual->is_string() && HasTemplate(*usual))) return {};
     if (usual->is_array()) return Type::List({});
     return usual->is_object() ? Type::Object({}, true) : OfValue(*usual);
   }
   const Type type = OfParamType(param.type);
-  return !param.required && usual && usual->is_null() ? Type::Nullable(type) : type;
+  const bool may_be_null =
+      !param.required && usual && (usual->is_null() || (usual->is_string() && HasTemplate(*usual)));
+  return may_be_null ? Type::Nullable(type) : type;
 }
 
 /// Of a declared output: names of types, [type], maps of fields.
@@ -91,7 +96,20 @@ Type OutputType(const model::Task& task) {
   return declared ? OfDeclared(*declared) : Type::Object({}, true);
 }
 
-/// One object for all combinations: a field that some lack, or that differs, is dyn.
+/// "with os = mac": the combination that lacks `name`; empty if all have it.
+std::string AbsentIn(const Matrix& matrix, std::string_view name) {
+  for (const json::object& combination : matrix.combinations) {
+    if (combination.contains(name)) continue;
+    std::string values;
+    for (const auto& member : combination)
+      values += fmt::format("{}{} = {}", values.empty() ? "with " : ", ",
+                            std::string_view(member.key()), CanonicalJson(member.value()));
+    return values;
+  }
+  return "";
+}
+
+/// One object for all combinations: a field that differs is dyn, and one that some lack says where.
 Type OfMatrix(const Matrix& matrix) {
   Fields fields;
   for (const json::object& combination : matrix.combinations)
@@ -103,7 +121,8 @@ Type OfMatrix(const Matrix& matrix) {
       else if (!(known->type == type))
         known->type = {};
     }
-  return Type::Object(std::move(fields), false);
+  for (Type::Field& field : fields) field.absent = AbsentIn(matrix, field.name);
+  return Type::Object(std::move(fields), matrix.faulty);
 }
 
 }  // namespace
@@ -116,6 +135,13 @@ ExpressionTypes::ExpressionTypes(const WorkflowDraft& draft) : draft_(draft) {
   for (const auto& [name, param] : draft.definition.params)
     params.push_back({name, spec::OfParam(param)});
   params_ = Type::Object(std::move(params), false);
+  // The file's own names, so that a misspelt one is found; of very many the list is not made anew
+  // for each task that adds one.
+  constexpr std::size_t kMostNames = 1'000;
+  Fields env;
+  for (const auto& [name, value] : draft.definition.env) env.push_back({name, Type::Kind::kString});
+  env_ = env.size() > kMostNames ? Type::Map(Type::Kind::kString, Type::Kind::kString)
+                                 : Type::Object(std::move(env), false);
   Fields run;
   for (const char* name : {"id", "workflow", "created_at", "date"})
     run.push_back({name, Type::Kind::kString});
@@ -130,18 +156,14 @@ const Matrix* ExpressionTypes::MatrixOf(std::size_t task) const {
   return found == matrices_.end() ? nullptr : found->second;
 }
 
-Type ExpressionTypes::EnvType(const model::Task* task) const {
-  // The file's own names, so that a misspelt one is found; of very many the list is not made anew
-  // for each task.
-  constexpr std::size_t kMostNames = 1'000;
-  if (draft_.definition.env.size() > kMostNames)
-    return Type::Map(Type::Kind::kString, Type::Kind::kString);
-  Fields fields;
-  for (const auto& [name, value] : draft_.definition.env)
-    fields.push_back({name, Type::Kind::kString});
-  if (task != nullptr)
-    for (const auto& [name, value] : task->env)
-      if (!draft_.definition.env.contains(name)) fields.push_back({name, Type::Kind::kString});
+Type ExpressionTypes::EnvType(const model::Task& task) const {
+  const auto is_new = [&](const auto& variable) {
+    return !draft_.definition.env.contains(variable.first);
+  };
+  if (env_.kind() == Type::Kind::kMap || std::ranges::none_of(task.env, is_new)) return env_;
+  Fields fields = env_.fields();
+  for (const auto& variable : task.env)
+    if (is_new(variable)) fields.push_back({variable.first, Type::Kind::kString});
   return Type::Object(std::move(fields), false);
 }
 
@@ -201,7 +223,7 @@ expr::Environment ExpressionTypes::OfTask(std::size_t task, bool rendered) const
   Declare(environment, "run", of.role == model::TaskRole::kFinally ? run_of_finally_ : run_);
   Declare(environment, "slot", {});
   if (const Matrix* matrix = MatrixOf(task)) Declare(environment, "matrix", OfMatrix(*matrix));
-  if (rendered) Declare(environment, "env", EnvType(&of));
+  if (rendered) Declare(environment, "env", EnvType(of));
   return environment;
 }
 

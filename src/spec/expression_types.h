@@ -30,12 +30,12 @@ class ExpressionTypes {
   const Matrix* MatrixOf(std::size_t task) const;
   expr::Type NeedsType(std::size_t task) const;
   expr::Type NeedType(std::size_t task, std::size_t need) const;
-  expr::Type EnvType(const model::Task* task) const;
+  expr::Type EnvType(const model::Task& task) const;
 
   const WorkflowDraft& draft_;
   std::unordered_map<std::string_view, std::size_t> by_id_;
   std::unordered_map<std::size_t, const Matrix*> matrices_;
-  expr::Type params_, run_, run_of_finally_;
+  expr::Type params_, env_, run_, run_of_finally_;
 };
 
 }  // namespace headworks::spec

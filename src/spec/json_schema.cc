@@ -93,7 +93,7 @@ json::object ValueSchema(const Key& key) {
     case ValueType::kTemplateMap:
       return MapOf(Scalar());
     case ValueType::kExitCodes: {
-      const json::object code{{"type", "integer"}, {"minimum", 0}, {"maximum", 255}};
+      const json::object code{{"type", "integer"}, {"minimum", 1}, {"maximum", 255}};
       return Either(code, ListOf(code));
     }
     case ValueType::kParams:

@@ -197,7 +197,8 @@ constexpr auto kParamKeys = std::to_array<Entry<Param>>({
       .usual = "",
       .example = "100",
       .since = kSince,
-      .text = "The value when none is given; text may hold templates over `run` and `slot`."},
+      .text =
+          "The value when none is given; texts in it may hold templates over `run` and `slot`."},
      LeaveForLater<Param>},
     {{.name = "required",
       .type = Type::kBoolean,
@@ -503,7 +504,7 @@ constexpr auto kConditionKeys = std::to_array<Entry<RetryCondition>>({
       .usual = "[]",
       .example = "[69, 75]",
       .since = kSince,
-      .text = "The command ended with one of these, 0 to 255."},
+      .text = "The command ended with one of these, 1 to 255."},
      [](Reader& r, NodeNo v, RetryCondition& c) { r.ExitCodes(v, c.exit_codes); }},
     {{.name = "output_matches",
       .type = Type::kPattern,
@@ -529,7 +530,8 @@ constexpr auto kOutputKeys = std::to_array<Entry<model::OutputSpec>>({
       .usual = "",
       .example = "{rows: integer, files: [string]}",
       .since = kSince,
-      .text = "The fields of the result and their types, so that expressions over it are checked."},
+      .text = "The fields of the result and their types: expressions over it are checked, and the "
+              "result is."},
      [](Reader& r, NodeNo v, model::OutputSpec& o) { r.OutputType(v, o.type_json); }},
 });
 

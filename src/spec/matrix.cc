@@ -45,6 +45,7 @@ class MatrixReader {
   };
 
   void Fault(std::string_view code, NodeNo no, std::string message) {
+    faulty_ = true;
     source_.Add(code, tree_[no].place, std::move(message));
   }
   void ReadAxis(NodeNo key, NodeNo values);
@@ -66,6 +67,7 @@ class MatrixReader {
   std::size_t& work_;
   std::vector<Axis> axes_;
   std::vector<json::object> combinations_;
+  bool faulty_ = false;
 };
 
 json::value MatrixReader::ReadValue(NodeNo no) {
@@ -260,8 +262,16 @@ std::optional<Matrix> MatrixReader::Read(NodeNo no) {
     Fault("HW1016", no, "the matrix has no combination; give it a list of values");
   Matrix matrix;
   matrix.node = no;
+  matrix.lists = !axes_.empty();
   for (Axis& axis : axes_) matrix.axes.push_back(std::move(axis.name));
   matrix.combinations = std::move(combinations_);
+  matrix.faulty = faulty_;
+  if (matrix.lists || matrix.combinations.empty()) return matrix;
+  for (const auto& member : matrix.combinations.front())
+    if (std::ranges::all_of(matrix.combinations, [&](const json::object& combination) {
+          return combination.contains(member.key());
+        }))
+      matrix.axes.emplace_back(member.key());
   return matrix;
 }
 
@@ -316,6 +326,15 @@ const Expander::Index& Expander::IndexOf(const Matrix& matrix,
   return at->second;
 }
 
+/// Without lists all of an entry tells it from the others.
+std::vector<std::string> NamesInId(const Matrix& matrix, const json::object& combination) {
+  if (matrix.lists) return matrix.axes;
+  std::vector<std::string> names;
+  names.reserve(combination.size());
+  for (const auto& member : combination) names.emplace_back(member.key());
+  return names;
+}
+
 void Expander::NameInstances(const Matrix& matrix) {
   const std::string& group = definition_.tasks[matrix.task].id;
   std::vector<std::string>& ids = ids_[&matrix];
@@ -324,9 +343,8 @@ void Expander::NameInstances(const Matrix& matrix) {
   for (const json::object& combination : matrix.combinations) {
     std::vector<std::string> values;
     values.reserve(combination.size());
-    for (const std::string& axis : matrix.axes) values.push_back(Show(combination.at(axis)));
-    if (matrix.axes.empty())
-      for (const auto& member : combination) values.push_back(Show(member.value()));
+    for (const std::string& name : NamesInId(matrix, combination))
+      values.push_back(Show(combination.at(name)));
     ids.push_back(fmt::format("{}[{}]", group, fmt::join(values, ",")));
     if (!seen.insert(ids.back()).second)
       source_.Add(
@@ -383,6 +401,7 @@ void Expander::Expand() {
         instance.id = ids_.at(&matrix)[k];
         instance.group = written.id;
         instance.matrix = CanonicalJson(matrix.combinations[k]);
+        instance.axes = NamesInId(matrix, matrix.combinations[k]);
         ResolveNeeds(instance, &matrix, &matrix.combinations[k]);
       }
     }

@@ -24,11 +24,14 @@ struct Matrix {
   /// Position in WorkflowDefinition::tasks.
   std::size_t task = 0;
   YamlTree::NodeNo node = 0;
-  /// Names with lists of values, as written.
+  /// Names with lists of values, as written; where there are no lists, what all entries have.
   std::vector<std::string> axes;
+  bool lists = false;
   /// In the order of the lists, the last axis fastest; those of `include` follow.  Each has all
   /// axes, and what `include` added.
   std::vector<boost::json::object> combinations;
+  /// Something of it is wrong and told, so other names may be meant to be there.
+  bool faulty = false;
 };
 
 /// Reads the value of `matrix`.  What is wrong goes to `source`; nullopt = nothing useful is left.

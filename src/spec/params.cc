@@ -7,6 +7,8 @@
 
 #include "headworks/base/json.h"
 #include "headworks/base/text.h"
+#include "headworks/expr/template.h"
+#include "headworks/model/declared_type.h"
 #include "param_value.h"
 
 namespace headworks::spec {
@@ -63,7 +65,7 @@ class Assigner {
       param.type = model::ParamType::kNumber;
     auto coerced = Coerce(text, param.type);
     const std::string problem =
-        coerced ? ParamProblem(param, *coerced) : std::string(DescribeType(param.type));
+        coerced ? ParamProblem(param, *coerced) : std::string(model::DescribeType(param.type));
     if (problem.empty())
       *value = std::move(*coerced);
     else
@@ -82,7 +84,7 @@ class Assigner {
       if (param.required)
         Fault("HW1202",
               fmt::format("parameter {0} has no default and must be given: -p {0}=VALUE", name));
-      if (IsTemplate(usual_.at(name))) values_.erase(name);
+      if (HasTemplate(usual_.at(name))) values_.erase(name);
     }
     if (!faults_.empty()) return Error{Code::kInvalidArgument, std::move(faults_)};
     return std::move(values_);
@@ -103,6 +105,20 @@ class Assigner {
   std::string faults_;
 };
 
+/// Puts values into all templates of `value`.
+Status RenderTexts(json::value& value, const expr::Environment& environment,
+                   const json::object& variables) {
+  if (json::array* array = value.if_array())
+    for (json::value& element : *array) HEADWORKS_TRY(RenderTexts(element, environment, variables));
+  if (json::object* object = value.if_object())
+    for (auto& member : *object) HEADWORKS_TRY(RenderTexts(member.value(), environment, variables));
+  if (!value.is_string() || !HasTemplate(value)) return {};
+  HEADWORKS_ASSIGN(const auto made, expr::Template::Parse(std::string_view(value.get_string()),
+                                                          environment, nullptr));
+  HEADWORKS_ASSIGN(value, made.Render(variables, {}));
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> ParseParams(const model::WorkflowDefinition& workflow,
@@ -116,17 +132,33 @@ Result<std::string> ParseParams(const model::WorkflowDefinition& workflow,
   return CanonicalJson(json::object{{"input", *std::move(input)}, {"params", std::move(params)}});
 }
 
-std::optional<std::string> TemplateDefault(const model::Param& param) {
+bool HasTemplateDefault(const model::Param& param) {
   const auto value = ParseJson(param.default_json, {});
-  if (!value || !IsTemplate(*value)) return std::nullopt;
-  return std::string(std::string_view(value->get_string()));
+  return value && HasTemplate(*value);
 }
 
-Status CheckParam(std::string_view name, const model::Param& param, const json::value& value) {
-  const std::string problem = ParamProblem(param, value);
-  if (problem.empty()) return {};
-  return Error{Code::kInvalidArgument,
-               fmt::format("parameter {} takes {}, not {}", name, problem, CanonicalJson(value))};
+Result<json::value> RenderDefault(std::string_view name, const model::Param& param,
+                                  const json::object& variables) {
+  expr::Environment environment;
+  for (const char* variable : {"run", "slot"})
+    HEADWORKS_TRY(environment.Declare(variable, expr::Type()));
+  HEADWORKS_ASSIGN(json::value value, ParseJson(param.default_json, {}));
+  const Status rendered = RenderTexts(value, environment, variables);
+  if (!rendered)
+    return Error{rendered.error().code,
+                 fmt::format("parameter {}: {}", name, rendered.error().message)};
+  if (value.is_null()) return value;
+  HEADWORKS_TRY(CheckParam(name, param, value));
+  return value;
+}
+
+Status RenderDefaults(const model::WorkflowDefinition& workflow, json::object& context) {
+  json::object& given = context.at("params").as_object();
+  for (const auto& [name, param] : workflow.params) {
+    if (given.contains(name) || !HasTemplateDefault(param)) continue;
+    HEADWORKS_ASSIGN(given[name], RenderDefault(name, param, context));
+  }
+  return {};
 }
 
 }  // namespace headworks::spec

@@ -4,6 +4,7 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "headworks/base/json.h"
@@ -18,10 +19,50 @@ void Reader::WrongType(NodeNo no, std::string_view wanted) {
   Fault("HW1009", no, fmt::format("{}, not {}", wanted, Describe(tree_, no)));
 }
 
+namespace {
+
+/// Keys of other programs, and what they are called here.
+constexpr auto kForeign = std::to_array<std::pair<std::string_view, std::string_view>>(
+    {{"jobs", "tasks"},        {"steps", "tasks"},
+     {"nodes", "tasks"},       {"stages", "tasks"},
+     {"command", "run"},       {"commands", "run"},
+     {"cmd", "run"},           {"script", "run"},
+     {"bash", "run"},          {"depends", "needs"},
+     {"depends_on", "needs"},  {"dependencies", "needs"},
+     {"after", "needs"},       {"if", "when"},
+     {"condition", "when"},    {"environment", "env"},
+     {"workdir", "cwd"},       {"dir", "cwd"},
+     {"working_dir", "cwd"},   {"working-directory", "cwd"},
+     {"retries", "retry"},     {"timeout-minutes", "timeout"},
+     {"parameters", "params"}, {"continue-on-error", "allow_failure"}});
+
+/// The one of `here` that `key` means, which is none of them; empty = nobody knows.
+std::string_view MeantKey(std::string_view key, std::span<const std::string_view> here) {
+  const auto foreign =
+      std::ranges::find(kForeign, key, &std::pair<std::string_view, std::string_view>::first);
+  if (foreign != kForeign.end() && std::ranges::find(here, foreign->second) != here.end())
+    return foreign->second;
+  return NearestWord(key, here);
+}
+
+}  // namespace
+
 Reader::NodeNo Reader::FindKey(NodeNo map, std::string_view key) const {
-  for (std::uint32_t i = 0; Is(map, Kind::kMap) && i < tree_[map].size; ++i)
+  for (std::uint32_t i = 0; map != kNone && Is(map, Kind::kMap) && i < tree_[map].size; ++i)
     if (tree_.Text(tree_.Key(map, i)) == key) return tree_.Key(map, i);
   return kNone;
+}
+
+Reader::NodeNo Reader::ValueOf(NodeNo map, std::string_view key) const {
+  for (std::uint32_t i = 0; map != kNone && Is(map, Kind::kMap) && i < tree_[map].size; ++i)
+    if (tree_.Text(tree_.Key(map, i)) == key) return tree_.Value(map, i);
+  return kNone;
+}
+
+bool Reader::HasMisspeltKey(NodeNo map, std::span<const std::string_view> names) const {
+  for (std::uint32_t i = 0; Is(map, Kind::kMap) && i < tree_[map].size; ++i)
+    if (!MeantKey(tree_.Text(tree_.Key(map, i)), names).empty()) return true;
+  return false;
 }
 
 void Reader::UnknownKey(NodeNo key, std::span<const std::string_view> here) {
@@ -39,10 +80,11 @@ void Reader::UnknownKey(NodeNo key, std::span<const std::string_view> here) {
     return Fault("HW1007", key,
                  fmt::format("the key {} is reserved: it {}; until then {}", quoted, found->comes,
                              found->until_then));
-  const std::string hint = DidYouMean(text, here);
+  const std::string_view meant = MeantKey(text, here);
   Fault("HW1006", key,
         fmt::format("unknown key {}{}", quoted,
-                    hint.empty() ? fmt::format("; known here: {}", fmt::join(here, ", ")) : hint));
+                    meant.empty() ? fmt::format("; known here: {}", fmt::join(here, ", "))
+                                  : fmt::format(", did you mean '{}'?", meant)));
 }
 
 void Reader::Text(NodeNo no, std::string& into) {
@@ -127,9 +169,11 @@ void Reader::TextMap(NodeNo no, std::string_view wanted, std::map<std::string, s
   for (std::uint32_t i = 0; i < tree_[no].size; ++i) {
     const NodeNo value = tree_.Value(no, i);
     const std::string_view name = tree_.Text(tree_.Key(no, i));
-    if (Is(value, Kind::kScalar))
-      into.insert_or_assign(std::string(name), std::string(tree_.Text(value)));
-    else if (Is(value, Kind::kNull))
+    // Also where its value is faulty, there is such a name.
+    into.insert_or_assign(std::string(name),
+                          std::string(Is(value, Kind::kScalar) ? tree_.Text(value) : ""));
+    if (Is(value, Kind::kScalar)) continue;
+    if (Is(value, Kind::kNull))
       Fault("HW1009", value,
             fmt::format("{} has no value; write \"\" for an empty one, or remove it",
                         QuoteJson(name)));

@@ -106,16 +106,23 @@ class Reader {
   template <typename T>
   void ReadEntry(const Entry<T>& entry, NodeNo value, T& into);
   void UnknownKey(NodeNo key, std::span<const std::string_view> here);
-  /// The key's node, or kNone.
+  /// The node of the key or of its value, or kNone; `map` may be anything.
   NodeNo FindKey(NodeNo map, std::string_view key) const;
+  NodeNo ValueOf(NodeNo map, std::string_view key) const;
+  /// Whether a key that is not known is meant to be one of `names`, which the fault about it says.
+  bool HasMisspeltKey(NodeNo map, std::span<const std::string_view> names) const;
 
   model::Param ReadParam(NodeNo no);
   void CheckParam(NodeNo map, model::Param& param);
+  /// Of a value that was read as it is declared, although older YAML reads another one.
+  void CheckTrapsOf(NodeNo no, model::ParamType type);
   /// The value as JSON: where text is wanted, a scalar is taken as it is written.
   std::string JsonOf(NodeNo no, model::ParamType type);
   void ChargeDefaults(std::size_t tasks);
   TaskDraft ReadTask(NodeNo key, NodeNo value);
   void CheckActions(NodeNo key, NodeNo map, TaskDraft& task);
+  void CheckFunction(NodeNo map, TaskDraft& task);
+  void CheckRetry(NodeNo map, const model::RetryPolicy& retry);
   void ReadMatrixOf(NodeNo task, const TaskDraft& draft, std::size_t position);
   std::string TypeOf(NodeNo no);
 

@@ -64,7 +64,7 @@ std::string TypeText(const Key& key) {
     case ValueType::kTemplateMap:
       return "map from names to text with templates";
     case ValueType::kExitCodes:
-      return "whole number, 0 to 255, or a list of them";
+      return "whole number, 1 to 255, or a list of them";
     case ValueType::kParams:
       return "map from names to a default or a [parameter](#keys-of-a-param)";
     case ValueType::kAny:

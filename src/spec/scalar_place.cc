@@ -34,18 +34,6 @@ class Walk {
   void Pass(std::size_t count) {
     while (count > 0 && at_ < text_.size()) count -= std::min(count, Next());
   }
-  /// Goes to the quote that closes the scalar; false = there is none.
-  bool PassQuoted() {
-    if (quote_ != '"' && quote_ != '\'') return true;
-    for (; at_ < text_.size(); ++at_) {
-      const bool doubled = quote_ == '\'' && text_.substr(at_).starts_with("''");
-      if (doubled || (quote_ == '"' && text_[at_] == '\\'))
-        ++at_;
-      else if (text_[at_] == quote_)
-        return true;
-    }
-    return false;
-  }
   std::size_t at() const { return std::min(at_, text_.size()); }
 
  private:
@@ -104,13 +92,6 @@ Place PlaceInScalar(Source& source, Place start, std::string_view value, std::si
   walk.Pass(before.size() - static_cast<std::size_t>(std::ranges::count_if(before, IsBlank)));
   if (offset < value.size() && !IsBlank(value[offset])) walk.SkipBlanks();
   return source.PlaceOf(walk.at());
-}
-
-bool IsClosed(Source& source, Place start) {
-  Walk walk(source.text(), source.OffsetOf(start));
-  walk.SkipProperties();
-  walk.EnterScalar();
-  return walk.PassQuoted();
 }
 
 }  // namespace headworks::spec

@@ -13,7 +13,4 @@ namespace headworks::spec {
 /// of it: without quotes, escapes, indentation and folded lines.
 Place PlaceInScalar(Source& source, Place start, std::string_view value, std::size_t offset);
 
-/// Whether the quote of a scalar that starts at `start` is closed; true if it has none.
-bool IsClosed(Source& source, Place start);
-
 }  // namespace headworks::spec

@@ -24,6 +24,22 @@ using Kind = YamlTree::Kind;
 
 namespace {
 
+/// The words of a command line as a list in YAML: `python3 -u` is [python3, -u].
+std::string AsList(std::string_view line) {
+  std::string list;
+  while (!line.empty()) {
+    const std::string_view word = line.substr(0, line.find(' '));
+    line.remove_prefix(std::min(word.size() + 1, line.size()));
+    constexpr std::string_view kPlain =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
+    const bool plain = word.find_first_not_of(kPlain) == std::string_view::npos;
+    if (word.empty()) continue;
+    list +=
+        fmt::format("{}{}", list.empty() ? "" : ", ", plain ? std::string(word) : QuoteJson(word));
+  }
+  return "[" + list + "]";
+}
+
 /// Stands for tasks that could not be read, so that the check does not say that there are none.
 Task Harmless() {
   Task task;
@@ -33,6 +49,15 @@ Task Harmless() {
 }
 
 }  // namespace
+
+/// The keys that a map for a `T` takes.
+template <typename T>
+std::vector<std::string_view> NamesOf(bool in_defaults = false) {
+  std::vector<std::string_view> names;
+  for (const Entry<T>& entry : EntriesOf<T>())
+    if (!in_defaults || entry.key.in_defaults) names.push_back(entry.key.name);
+  return names;
+}
 
 template <typename T>
 void Reader::Map(NodeNo map, T& into, bool in_defaults) {
@@ -49,11 +74,7 @@ void Reader::Map(NodeNo map, T& into, bool in_defaults) {
       else
         ReadEntry(*entry, tree_.Value(map, i), into);
     } else if (!text.starts_with("x-")) {
-      std::vector<std::string_view> here;
-      here.reserve(entries.size());
-      for (const Entry<T>& e : entries)
-        if (!in_defaults || e.key.in_defaults) here.push_back(e.key.name);
-      UnknownKey(key, here);
+      UnknownKey(key, NamesOf<T>(in_defaults));
     }
   }
 }
@@ -88,7 +109,11 @@ std::string Reader::JsonOf(NodeNo no, model::ParamType type) {
       (type == ParamType::kString || type == ParamType::kDate || type == ParamType::kDateTime))
     return QuoteJson(tree_.Text(no));
   std::string text;
-  Json(no, text);
+  // Of a declared number or boolean a trap matters only if it is one at all.
+  if (Is(no, Kind::kScalar) && type != ParamType::kAny)
+    text = ToJson(tree_, no, source_);
+  else
+    Json(no, text);
   return text;
 }
 
@@ -108,19 +133,19 @@ void Reader::ParamType(NodeNo no, model::Param& into) {
   const auto alias = std::ranges::find(kElsewhere, text, &Alias::first);
   if (alias != kElsewhere.end())
     Fault("HW1010", no, fmt::format("{} is called {} here", text, alias->second));
-  else if (const auto position = Choice(no, TypeNames()))
+  const auto position =
+      alias != kElsewhere.end()
+          ? static_cast<std::size_t>(std::ranges::find(TypeNames(), alias->second) -
+                                     TypeNames().begin())
+          : Choice(no, TypeNames());
+  if (position)
     into.type = static_cast<model::ParamType>(*position + 1);  // kAny has no name in a file
 }
 
 /// What the keys of a parameter say together.
 void Reader::CheckParam(NodeNo map, model::Param& param) {
   using model::ParamType;
-  const auto value_of = [&](std::string_view name) {
-    for (std::uint32_t i = 0; i < tree_[map].size; ++i)
-      if (tree_.Text(tree_.Key(map, i)) == name) return tree_.Value(map, i);
-    return kNone;
-  };
-  const NodeNo usual = value_of("default"), allowed = value_of("enum");
+  const NodeNo usual = ValueOf(map, "default"), allowed = ValueOf(map, "enum");
   const auto infer_from = [&](NodeNo no) {
     if (const auto value = ParseJson(ToJson(tree_, no, source_), {}))
       param.type = TypeOfValue(*value);
@@ -134,7 +159,8 @@ void Reader::CheckParam(NodeNo map, model::Param& param) {
     for (std::uint32_t i = 0; i < tree_[allowed].size; ++i)
       param.allowed.push_back(JsonOf(tree_.Element(allowed, i), param.type));
   }
-  if (param.type == ParamType::kAny && value_of("type") == kNone) param.type = ParamType::kString;
+  if (param.type == ParamType::kAny && ValueOf(map, "type") == kNone)
+    param.type = ParamType::kString;
 
   const bool is_number = param.type == ParamType::kInteger || param.type == ParamType::kNumber;
   for (const std::string_view bound : {"min", "max"})
@@ -148,36 +174,53 @@ void Reader::CheckParam(NodeNo map, model::Param& param) {
 
   model::Param type_only;
   type_only.type = param.type;
-  for (std::size_t i = 0; i < param.allowed.size(); ++i)
-    if (const auto value = ParseJson(param.allowed[i], {}))
-      if (const std::string problem = ParamProblem(type_only, *value); !problem.empty())
-        Fault("HW1010", tree_.Element(allowed, static_cast<std::uint32_t>(i)),
-              fmt::format("the parameter is {}, which {} is not", problem, param.allowed[i]));
-  if (usual == kNone || Is(usual, Kind::kNull)) return;
+  bool all_allowed = true;
+  for (std::size_t i = 0; i < param.allowed.size(); ++i) {
+    const NodeNo no = tree_.Element(allowed, static_cast<std::uint32_t>(i));
+    const auto value = ParseJson(param.allowed[i], {});
+    const std::string problem = value ? ParamProblem(type_only, *value) : "";
+    all_allowed = all_allowed && value && problem.empty();
+    if (problem.empty())
+      CheckTrapsOf(no, param.type);
+    else
+      Fault("HW1010", no,
+            fmt::format("the parameter is {}, which {} is not", problem, param.allowed[i]));
+  }
+  // The rest would be told of what is told already.
+  if (usual == kNone || Is(usual, Kind::kNull) || param.required || !all_allowed) return;
   param.default_json = JsonOf(usual, param.type);
   const auto value = ParseJson(param.default_json, {});
   if (!value) return;
-  if (IsTemplate(*value)) {
+  if (param.default_json.find("${{") != std::string::npos)
     expressions_.push_back({ValueType::kAny, "default", usual, ExpressionUse::kNoTask});
-    return;
-  }
-  if (const std::string problem = ParamProblem(param, *value); !problem.empty())
+  if (HasTemplate(*value)) return;
+  if (const std::string problem = ParamProblem(param, *value); problem.empty())
+    CheckTrapsOf(usual, param.type);
+  else
     Fault("HW1010", usual,
           fmt::format("the parameter takes {}, which {} is not", problem, Describe(tree_, usual)));
+}
+
+void Reader::CheckTrapsOf(NodeNo no, model::ParamType type) {
+  using enum model::ParamType;
+  if (Is(no, Kind::kScalar) && (type == kInteger || type == kNumber || type == kBoolean))
+    CheckTraps(tree_, no, source_);
 }
 
 model::Param Reader::ReadParam(NodeNo no) {
   if (!Is(no, Kind::kMap)) {
     std::string value;
     Json(no, value);
-    if (Is(no, Kind::kScalar))
+    if (!Is(no, Kind::kNull))
       expressions_.push_back({ValueType::kAny, "default", no, ExpressionUse::kNoTask});
     return model::Param::Plain(std::move(value));
   }
   model::Param param;
   const std::size_t known = static_cast<std::size_t>(std::ranges::count_if(
       EntriesOf<model::Param>(), [&](const auto& e) { return FindKey(no, e.key.name) != kNone; }));
-  if (known == 0) {
+  const bool misspelt =
+      known == 0 && tree_[no].size > 0 && HasMisspeltKey(no, NamesOf<model::Param>());
+  if (known == 0 && !misspelt) {
     Fault("HW1006", no,
           "a map declares a parameter, e.g. {type: integer, default: 1}; an object as default is "
           "written {type: object, default: {...}}");
@@ -217,11 +260,13 @@ void Reader::Shell(NodeNo no, std::vector<std::string>& into) {
   const std::string_view text = Is(no, Kind::kScalar) ? tree_.Text(no) : "";
   if (text == "bash")
     into = {"bash", "-e", "-o", "pipefail"};
+  else if (text.empty())
+    WrongType(no, "shell takes sh, bash, or a list with a program and its arguments");
   else if (text != "sh")
     Fault("HW1010", no,
-          fmt::format("shell takes sh, bash, or a list with a program and its arguments, e.g. "
-                      "[python3, -u], not {}",
-                      Describe(tree_, no)));
+          fmt::format("a program other than sh and bash is written as a list, with its arguments; "
+                      "write shell: {}",
+                      AsList(text)));
 }
 
 void Reader::When(NodeNo no, std::vector<std::string>& into) {
@@ -244,10 +289,14 @@ void Reader::ExitCodes(NodeNo no, std::vector<int>& into) {
   const auto add = [&](NodeNo code) {
     int value = 0;
     Integer(code, value);
-    if (value >= 0 && value <= 255)
+    // Said here, because the check would see them in another order.
+    if (value >= 1 && value <= 255)
       into.push_back(value);
-    else  // said here, because the check would see them in another order
-      Fault("HW1111", code, fmt::format("{} is out of range: it must be 0 to 255", value));
+    else if (value == 0 && Is(code, Kind::kScalar) && tree_.Text(code) == "0")
+      Fault("HW1111", code,
+            "0 is the exit code of a success, which is never tried again; remove it");
+    else if (value != 0)
+      Fault("HW1111", code, fmt::format("{} is out of range: it must be 1 to 255", value));
   };
   if (!Is(no, Kind::kList)) {
     add(no);
@@ -294,8 +343,9 @@ void Reader::OutputType(NodeNo no, std::string& into) {
 
 /// Exactly one of run, exec, function, and nothing that goes with another one only.
 void Reader::CheckActions(NodeNo key, NodeNo map, TaskDraft& task) {
+  constexpr auto kActions = std::to_array<std::string_view>({"run", "exec", "function"});
   NodeNo first = kNone;
-  for (const std::string_view name : {"run", "exec", "function"}) {
+  for (const std::string_view name : kActions) {
     const NodeNo action = FindKey(map, name);
     if (action == kNone) continue;
     if (first != kNone)
@@ -304,9 +354,10 @@ void Reader::CheckActions(NodeNo key, NodeNo map, TaskDraft& task) {
     first = action;
   }
   if (first == kNone) {
-    Fault("HW1008", key,
-          fmt::format("the task {} does nothing; give it one of run, exec or function",
-                      QuoteJson(tree_.Text(key))));
+    if (!HasMisspeltKey(map, kActions))
+      Fault("HW1008", key,
+            fmt::format("the task {} does nothing; give it one of run, exec or function",
+                        QuoteJson(tree_.Text(key))));
     task.action = model::ShellAction{.script = "true", .shell = {}};
     return;
   }
@@ -314,10 +365,58 @@ void Reader::CheckActions(NodeNo key, NodeNo map, TaskDraft& task) {
     shell->shell = task.shell;
   else if (const NodeNo no = FindKey(map, "shell"); no != kNone)
     Fault("HW1014", no, "shell is for run only; remove it");
-  if (!std::holds_alternative<model::FunctionAction>(task.action)) return;
+  if (std::holds_alternative<model::FunctionAction>(task.action) && tree_.Text(first) == "function")
+    CheckFunction(map, task);
+}
+
+/// What is for commands only; from `defaults` it comes to nothing.
+void Reader::CheckFunction(NodeNo map, TaskDraft& task) {
+  for (const std::string_view name : {"env", "env_file", "inherit_env", "cwd"})
+    if (const NodeNo no = FindKey(map, name); no != kNone)
+      Fault("HW1014", no,
+            fmt::format("{} is for run and exec: a function runs in the process of the program; "
+                        "remove it, and give the function values by params or needs",
+                        name));
+  task.env.clear();
+  task.env_file.clear();
+  task.inherit_env.clear();
+  task.cwd.clear();
   task.output.mode = model::OutputMode::kFile;
-  if (const NodeNo no = FindKey(map, "output"); no != kNone && FindKey(map, "function") == first)
-    Fault("HW1014", no, "output is for run and exec; a function returns its result");
+  const NodeNo output = ValueOf(map, "output");
+  const NodeNo from = output == kNone || Is(output, Kind::kMap) ? FindKey(output, "from") : output;
+  if (from != kNone)
+    Fault("HW1014", from,
+          "where the output is taken from is for run and exec: a function returns its result; "
+          "remove it, only its type may be given");
+  for (const std::string_view name : {"when", "unless"})
+    if (const NodeNo no = FindKey(ValueOf(map, "retry"), name); no != kNone)
+      Fault("HW1014", no,
+            fmt::format("{} looks at exit codes and output lines, which a function has none of; "
+                        "remove it, and let the function return Fail for what is not to be tried "
+                        "again",
+                        name));
+  task.retry.when.reset();
+  task.retry.unless.reset();
+}
+
+/// What a task says of further tries must have some.
+void Reader::CheckRetry(NodeNo map, const model::RetryPolicy& retry) {
+  const NodeNo own = ValueOf(map, "retry");
+  const NodeNo attempts = ValueOf(own, "max_attempts");
+  if (retry.max_attempts != 1 || (attempts != kNone && tree_.Text(attempts) != "1")) return;
+  const model::RetryPolicy usual;
+  for (const auto& [name, differs] : std::initializer_list<std::pair<std::string_view, bool>>{
+           {"backoff", retry.backoff != usual.backoff},
+           {"initial", retry.initial != usual.initial},
+           {"max", retry.max != usual.max},
+           {"jitter", retry.jitter != usual.jitter},
+           {"when", retry.when.has_value()},
+           {"unless", retry.unless.has_value()}})
+    if (const NodeNo no = FindKey(own, name); no != kNone && differs)
+      return Fault("HW1014", no,
+                   fmt::format("{} has no effect, because the task is tried once only; give it a "
+                               "max_attempts above 1, or remove this",
+                               name));
 }
 
 /// Each task gets a copy; if that is too much in all, none does.
@@ -339,6 +438,7 @@ TaskDraft Reader::ReadTask(NodeNo key, NodeNo value) {
   if (Is(value, Kind::kMap)) {
     Map(value, task);
     CheckActions(key, value, task);
+    CheckRetry(value, task.retry);
     return task;
   }
   task.action = model::ShellAction{.script = "true", .shell = {}};
@@ -409,7 +509,9 @@ WorkflowDefinition Reader::Workflow() {
     Fault("HW1008", root, "the version is missing; begin the file with `version: 1`");
   if (FindKey(root, "tasks") == kNone) {
     definition.tasks.push_back(Harmless());
-    Fault("HW1008", root, "there are no tasks; add `tasks:` with one task or more");
+    constexpr auto kTasks = std::to_array<std::string_view>({"tasks"});
+    if (!HasMisspeltKey(root, kTasks))
+      Fault("HW1008", root, "there are no tasks; add `tasks:` with one task or more");
   }
   return definition;
 }

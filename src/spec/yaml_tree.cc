@@ -1,29 +1,100 @@
 #include "yaml_tree.h"
 
 #include <fmt/format.h>
-#include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/exceptions.h>
-#include <yaml-cpp/parser.h>
+#include <yaml.h>
 
 #include <algorithm>
-#include <sstream>
+#include <array>
+#include <memory>
 #include <unordered_map>
 
+#include "headworks/base/check.h"
 #include "headworks/base/json.h"
 #include "headworks/spec/workflow_file.h"
-#include "scalar_place.h"
 
 namespace headworks::spec {
+namespace {
 
-/// Turns yaml-cpp's events into a tree, and refuses what yaml-cpp takes without a word: repeated
+std::string_view TextOf(const yaml_char_t* text, std::size_t size) {
+  return {reinterpret_cast<const char*>(text), size};
+}
+
+/// nullptr = empty.
+std::string_view TextOf(const yaml_char_t* text) {
+  return text == nullptr ? std::string_view() : reinterpret_cast<const char*>(text);
+}
+
+/// Places of libyaml's marks, which count characters.
+class Marks {
+ public:
+  explicit Marks(Source& source)
+      : source_(source),
+        ascii_(std::ranges::none_of(source.text(), [](char c) { return c < 0; })) {}
+
+  Place PlaceOf(const yaml_mark_t& mark) {
+    if (ascii_)
+      return {static_cast<std::uint32_t>(mark.line), static_cast<std::uint32_t>(mark.column)};
+    if (mark.line != place_.line || mark.column < column_) {
+      place_ = {static_cast<std::uint32_t>(mark.line), 0};
+      column_ = 0;
+    }
+    // From the last one on, because a line may be as long as the file.
+    const std::string_view line = source_.Line(place_.line);
+    for (; column_ < mark.column && place_.byte < line.size(); ++column_) {
+      ++place_.byte;
+      while (place_.byte < line.size() && (line[place_.byte] & 0xC0) == 0x80) ++place_.byte;
+    }
+    return place_;
+  }
+
+ private:
+  Source& source_;
+  bool ascii_;
+  /// The last place, and its character.
+  Place place_;
+  std::size_t column_ = 0;
+};
+
+/// Where libyaml gave up, and why.
+struct NotYaml {
+  Place place;
+  std::string message;
+};
+
+}  // namespace
+
+/// Turns libyaml's events into a tree, and refuses what libyaml takes without a word: repeated
 /// keys, tags, further documents, deep nesting and aliases that multiply.
-class YamlTreeBuilder final : public YAML::EventHandler {
+class YamlTreeBuilder {
  public:
   /// A fault after which reading cannot go on; it is in the source already.
   struct Stop {};
 
-  explicit YamlTreeBuilder(Source& source) : source_(source) {
+  YamlTreeBuilder(Source& source, Marks& marks) : source_(source), marks_(marks) {
     tree_.texts_.reserve(source.text().size());
+  }
+
+  void Add(const yaml_event_t& event) {
+    const Place place = marks_.PlaceOf(event.start_mark);
+    switch (event.type) {
+      case YAML_DOCUMENT_START_EVENT:
+        return StartDocument(place);
+      case YAML_ALIAS_EVENT:
+        return AddAlias(place, TextOf(event.data.alias.anchor));
+      case YAML_SCALAR_EVENT:
+        return AddScalar(place, event);
+      case YAML_SEQUENCE_START_EVENT:
+        return Open(place, TextOf(event.data.sequence_start.tag), event.data.sequence_start.anchor,
+                    YamlTree::Kind::kList);
+      case YAML_MAPPING_START_EVENT:
+        return Open(place, TextOf(event.data.mapping_start.tag), event.data.mapping_start.anchor,
+                    YamlTree::Kind::kMap);
+      case YAML_SEQUENCE_END_EVENT:
+      case YAML_MAPPING_END_EVENT:
+        return Close();
+      default:
+        return;
+    }
   }
 
   YamlTree Take() {
@@ -32,57 +103,16 @@ class YamlTreeBuilder final : public YAML::EventHandler {
     return std::move(tree_);
   }
 
-  void OnDocumentStart(const YAML::Mark& mark) override {
-    if (std::exchange(started_, true))
-      Fail("HW1005", PlaceOf(mark),
-           "a second document starts here; a file holds one workflow, so move it to its own file");
+  /// The innermost list or map in brackets that is still open.
+  std::optional<Place> OpenBracket() const {
+    for (auto at = open_.rbegin(); at != open_.rend(); ++at) {
+      const Place place = tree_.nodes_[at->node].place;
+      const std::string_view line = source_.Line(place.line);
+      if (place.byte < line.size() && (line[place.byte] == '{' || line[place.byte] == '['))
+        return place;
+    }
+    return std::nullopt;
   }
-  void OnDocumentEnd() override {}
-
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    Remember(anchor, AddNode(PlaceOf(mark), YamlTree::Kind::kNull));
-  }
-
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    const NodeNo no = anchor < anchors_.size() ? anchors_[anchor] : kOpen;
-    if (no == kOpen)
-      Fail("HW1003", PlaceOf(mark), "this alias stands within what it names, which has no end");
-    CheckDepth(PlaceOf(mark), tree_.nodes_[no].height);
-    pending_.push_back(no);
-  }
-
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                const std::string& value) override {
-    const bool tagged = CheckTag(mark, tag);
-    const NodeNo no = AddNode(PlaceOf(mark), YamlTree::Kind::kScalar);
-    YamlTree::Node& node = tree_.nodes_[no];
-    node.faulty = tagged;
-    last_scalar_ = no;
-    node.plain = tag == "?";
-    node.begin = static_cast<std::uint32_t>(tree_.texts_.size());
-    node.size = static_cast<std::uint32_t>(value.size());
-    node.weight += node.size;
-    tree_.texts_ += value;
-    Remember(anchor, no);
-  }
-
-  /// yaml-cpp takes the end of the text for the end of a quoted text.
-  std::optional<Place> UnclosedQuote() const {
-    if (last_scalar_ == kOpen || tree_.nodes_[last_scalar_].plain) return std::nullopt;
-    const Place place = tree_.nodes_[last_scalar_].place;
-    return IsClosed(source_, place) ? std::nullopt : std::optional(place);
-  }
-
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value) override {
-    Open(mark, tag, anchor, YamlTree::Kind::kList);
-  }
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
-    Open(mark, tag, anchor, YamlTree::Kind::kMap);
-  }
-  void OnSequenceEnd() override { Close(); }
-  void OnMapEnd() override { Close(); }
 
   [[noreturn]] void Fail(std::string_view code, Place place, std::string message) {
     source_.Add(code, place, std::move(message));
@@ -97,15 +127,50 @@ class YamlTreeBuilder final : public YAML::EventHandler {
   /// A merged entry costs a look at its key, too.
   static constexpr std::size_t kWeightOfMerged = 256;
 
+  /// What an anchor names, and nullptr for no anchor.
+  using Anchor = NodeNo*;
+
   struct OpenContainer {
     NodeNo node;
     std::size_t first_pending;
-    YAML::anchor_t anchor;
+    Anchor anchor;
   };
 
-  static Place PlaceOf(const YAML::Mark& mark) {
-    return {static_cast<std::uint32_t>(std::max(mark.line, 0)),
-            static_cast<std::uint32_t>(std::max(mark.column, 0))};
+  void StartDocument(Place place) {
+    if (std::exchange(started_, true))
+      Fail("HW1005", place,
+           "a second document starts here; a file holds one workflow, so move it to its own file");
+  }
+
+  void AddAlias(Place place, std::string_view anchor) {
+    const auto found = anchors_.find(std::string(anchor));
+    if (found == anchors_.end())
+      throw NotYaml{place, fmt::format("no anchor &{0} stands before this; quote \"*{0}\" if the "
+                                       "text is meant",
+                                       anchor)};
+    if (found->second == kOpen)
+      Fail("HW1003", place, "this alias stands within what it names, which has no end");
+    CheckDepth(place, tree_.nodes_[found->second].height);
+    pending_.push_back(found->second);
+  }
+
+  void AddScalar(Place place, const yaml_event_t& event) {
+    const auto& scalar = event.data.scalar;
+    const std::string_view value = TextOf(scalar.value, scalar.length);
+    const bool tagged = CheckTag(place, TextOf(scalar.tag));
+    const bool plain = scalar.style == YAML_PLAIN_SCALAR_STYLE && scalar.tag == nullptr;
+    constexpr auto kNulls = std::to_array<std::string_view>({"", "~", "null", "Null", "NULL"});
+    const bool null = plain && std::ranges::find(kNulls, value) != kNulls.end();
+    const NodeNo no = AddNode(place, null ? YamlTree::Kind::kNull : YamlTree::Kind::kScalar);
+    if (const Anchor anchor = Named(scalar.anchor)) *anchor = no;
+    if (null) return;
+    YamlTree::Node& node = tree_.nodes_[no];
+    node.faulty = tagged;
+    node.plain = plain;
+    node.begin = static_cast<std::uint32_t>(tree_.texts_.size());
+    node.size = static_cast<std::uint32_t>(value.size());
+    node.weight += node.size;
+    tree_.texts_ += value;
   }
 
   NodeNo AddNode(Place place, YamlTree::Kind kind) {
@@ -115,17 +180,15 @@ class YamlTreeBuilder final : public YAML::EventHandler {
     return no;
   }
 
-  void Remember(YAML::anchor_t anchor, NodeNo no) {
-    if (anchor == 0) return;
-    if (anchors_.size() <= anchor) anchors_.resize(anchor + 1, kOpen);
-    anchors_[anchor] = no;
+  Anchor Named(const yaml_char_t* anchor) {
+    return anchor == nullptr ? nullptr : &anchors_[std::string(TextOf(anchor))];
   }
 
   /// Whether there is one that is not taken.
-  bool CheckTag(const YAML::Mark& mark, const std::string& tag) {
-    if (tag.empty() || tag == "?" || tag == "!") return false;
+  bool CheckTag(Place place, std::string_view tag) {
+    if (tag.empty() || tag == "!") return false;
     const bool standard = tag.starts_with("tag:") || tag.starts_with("!!");
-    source_.Add("HW1005", PlaceOf(mark),
+    source_.Add("HW1005", place,
                 fmt::format("the tag {} is not taken; {}", QuoteJson(tag),
                             standard ? "remove it (quotes make text of a number)"
                                      : "if an expression that begins with ! is meant, put all of "
@@ -139,13 +202,13 @@ class YamlTreeBuilder final : public YAML::EventHandler {
            fmt::format("lists and maps are nested deeper than {} here; flatten them", kMaxDepth));
   }
 
-  void Open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-            YamlTree::Kind kind) {
-    CheckTag(mark, tag);
-    CheckDepth(PlaceOf(mark), 1);
-    const NodeNo no = AddNode(PlaceOf(mark), kind);
-    Remember(anchor, kOpen);
-    open_.push_back({no, pending_.size(), anchor});
+  void Open(Place place, std::string_view tag, const yaml_char_t* anchor, YamlTree::Kind kind) {
+    CheckTag(place, tag);
+    CheckDepth(place, 1);
+    const NodeNo no = AddNode(place, kind);
+    const Anchor named = Named(anchor);
+    if (named != nullptr) *named = kOpen;
+    open_.push_back({no, pending_.size(), named});
   }
 
   void Close();
@@ -154,10 +217,10 @@ class YamlTreeBuilder final : public YAML::EventHandler {
   void Merge(NodeNo value, std::vector<NodeNo>& merged);
 
   Source& source_;
+  Marks& marks_;
   YamlTree tree_;
   bool started_ = false;
-  NodeNo last_scalar_ = kOpen;
-  std::vector<NodeNo> anchors_;
+  std::unordered_map<std::string, NodeNo> anchors_;
   std::vector<OpenContainer> open_;
   std::vector<NodeNo> pending_;  // complete nodes whose container is still open
   std::size_t merged_entries_ = 0;
@@ -188,7 +251,8 @@ void YamlTreeBuilder::Close() {
                          pending_.begin() + static_cast<std::ptrdiff_t>(container.first_pending),
                          pending_.end());
   pending_.resize(container.first_pending);
-  Remember(container.anchor, container.node);
+  // If it is not taken by something inside, which is what later aliases mean.
+  if (container.anchor != nullptr && *container.anchor == kOpen) *container.anchor = container.node;
 }
 
 /// Finds repeated keys; most maps are small, and then looking at each is cheapest.
@@ -271,108 +335,136 @@ void YamlTreeBuilder::Merge(NodeNo value, std::vector<NodeNo>& merged) {
 
 namespace {
 
-/// Brackets of a line that are open at its end, by position; `closed` counts those of earlier
-/// lines. Quotes and comments are seen, blocks of text are not.
-std::vector<std::size_t> OpenBrackets(std::string_view line, std::size_t& closed) {
-  std::vector<std::size_t> open;
-  char quote = 0;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quote != 0) {
-      if (c == '\\' && quote == '"') ++i;
-      if (c == quote) quote = 0;
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-    } else if (c == '#' && (i == 0 || line[i - 1] == ' ')) {
-      break;
-    } else if (c == '{' || c == '[') {
-      open.push_back(i);
-    } else if (c == '}' || c == ']') {
-      if (open.empty())
-        ++closed;
-      else
-        open.pop_back();
-    }
-  }
-  return open;
+/// Whether the ':' at `place` is the first of its line that ends a key.
+bool IsFirstColon(Place place, Source& source) {
+  const std::string_view line = source.Line(place.line);
+  return line.substr(place.byte).starts_with(':') && line.find(": ") >= place.byte;
 }
 
-/// The bracket that is still open at the end of `line`; nullopt = none in the lines before.
-std::optional<Place> OpenBracketBefore(std::uint32_t line, Source& source) {
-  constexpr std::uint32_t kMostLines = 1'000;
-  std::size_t closed = 0;
-  for (std::uint32_t back = 0; back <= std::min(line, kMostLines); ++back) {
-    std::size_t closed_here = 0;
-    const auto open = OpenBrackets(source.Line(line - back), closed_here);
-    if (open.size() > closed)
-      return Place{line - back, static_cast<std::uint32_t>(open[open.size() - 1 - closed])};
-    closed = closed - open.size() + closed_here;
+/// What to do about a list or map in brackets that goes wrong at `place`, which may become `open`,
+/// where the innermost one was opened.
+std::string HintOfFlow(Place& place, std::optional<Place> open, Source& source) {
+  const std::string_view line = source.Line(place.line);
+  if (const std::size_t at = line.find("${{"); at != std::string_view::npos) {
+    place.byte = static_cast<std::uint32_t>(at);
+    return "within { } and [ ] a text with ${{ }} needs quotes";
   }
-  return std::nullopt;
+  const std::string_view rest = line.substr(std::min<std::size_t>(place.byte, line.size()));
+  if (rest.starts_with('}') || rest.starts_with(']')) return "another bracket was opened last";
+  if (open && (rest.empty() || (place.line > open->line && IsFirstColon(place, source)))) {
+    place = *open;
+    return fmt::format("a {} is not closed", source.Line(open->line)[open->byte]);
+  }
+  return rest.starts_with(':') ? "text with ': ' or ', ' in it needs quotes here"
+                               : "a comma belongs between two entries, and quotes around a text "
+                                 "with ': ' or ', ' in it";
 }
 
-/// What most often is the reason that yaml-cpp gave up at `place`, which moves to it.
-std::string HintOf(const std::string& message, Place& place, Source& source) {
+/// What most often is the reason that libyaml gave up at `place`, which moves to it.
+std::string HintOf(const yaml_parser_t& parser, Place& place, Place context_place,
+                   std::optional<Place> open, Source& source) {
+  const std::string_view problem = parser.problem;
+  const std::string_view context = parser.context == nullptr ? "" : parser.context;
   const std::string_view line = source.Line(place.line);
   const std::size_t tab = line.substr(0, line.find_first_not_of(" \t")).find('\t');
   if (tab != std::string_view::npos) {
     place.byte = static_cast<std::uint32_t>(tab);
     return "a tab cannot indent, use spaces";
   }
-  if (message.find(" flow") != std::string::npos) {
-    if (const std::size_t open = line.find("${{"); open != std::string_view::npos) {
-      place.byte = static_cast<std::uint32_t>(open);
-      return "within { } and [ ] a text with ${{ }} needs quotes";
-    }
-    if (message == "illegal flow end") return "another bracket was opened last";
-    if (const auto open = OpenBracketBefore(place.line, source)) {
-      place = *open;
-      return fmt::format("a {} is not closed", source.Line(open->line)[open->byte]);
-    }
-    return "text with ': ' or ', ' in it needs quotes here";
+  if (context.starts_with("while parsing a flow")) return HintOfFlow(place, open, source);
+  if (context == "while scanning a quoted scalar") {
+    place = context_place;
+    return "the quote that is opened here is never closed";
   }
-  if (message == "illegal map value")
+  if (context == "while scanning a simple key") {
+    place = context_place;
+    return "a key needs ': ' and its value behind it, or this line another indentation";
+  }
+  if (context.ends_with(" tag"))
+    return "if an expression that begins with ! is meant, put all of it in quotes";
+  if (problem == "mapping values are not allowed in this context" ||
+      problem == "found unexpected ':'")
     return "text with ': ' in it needs quotes, or a block after |";
-  if (message.starts_with("end of map") || message.starts_with("end of sequence"))
+  if (problem.starts_with("did not find expected key") ||
+      problem.starts_with("did not find expected '-'") || problem.ends_with("<document start>"))
     return line.find('"') != std::string_view::npos || line.find('\'') != std::string_view::npos
                ? "check the indentation of this line, and put all of a text with quotes in it in "
                  "quotes"
                : "check the indentation of this line";
+  if (problem == "found character that cannot start any token" ||
+      problem == "did not find expected node content" || context.ends_with(" alias") ||
+      context.ends_with(" anchor"))
+    return "a text that begins with this character needs quotes";
+  if (context == "while scanning a block scalar")
+    return "the text after | or > begins on the next line";
   return "";
 }
 
-/// yaml-cpp says where it gave up; most often one of a few slips is the reason.
-Place AddSyntaxFault(const YAML::Exception& e, Source& source) {
-  Place place;
-  if (!e.mark.is_null())
-    place = {static_cast<std::uint32_t>(e.mark.line), static_cast<std::uint32_t>(e.mark.column)};
-  const std::string hint = HintOf(e.msg, place, source);
-  source.Add("HW1002", place,
-             fmt::format("this is not YAML: {}{}{}", e.msg, hint.empty() ? "" : " - ", hint));
-  return place;
+/// libyaml says where it gave up; most often one of a few slips is the reason.
+NotYaml ErrorOf(const yaml_parser_t& parser, const YamlTreeBuilder& builder, Marks& marks,
+                Source& source) {
+  HEADWORKS_CHECK(parser.error != YAML_MEMORY_ERROR);
+  if (parser.error == YAML_READER_ERROR)
+    return {source.PlaceOf(parser.problem_offset),
+            fmt::format("{} - write it as \\x{:02x} in double quotes", parser.problem,
+                        static_cast<unsigned>(parser.problem_value))};
+  Place place = marks.PlaceOf(parser.problem_mark);
+  const std::string hint =
+      HintOf(parser, place, marks.PlaceOf(parser.context_mark), builder.OpenBracket(), source);
+  return {place, fmt::format("{}{}{}", parser.problem, hint.empty() ? "" : " - ", hint)};
+}
+
+/// What libyaml, which reads YAML 1.1, would take for the end of a line, and YAML 1.2 does not.
+void RefuseOldBreaks(Source& source) {
+  struct Break {
+    std::string_view bytes, name, escape;
+  };
+  constexpr auto kBreaks = std::to_array<Break>({{"\xC2\x85", "U+0085", "\\N"},
+                                                 {"\xE2\x80\xA8", "U+2028", "\\L"},
+                                                 {"\xE2\x80\xA9", "U+2029", "\\P"}});
+  for (const Break& one : kBreaks)
+    if (const std::size_t at = source.text().find(one.bytes); at != std::string_view::npos) {
+      source.Add("HW1005", source.PlaceOf(at),
+                 fmt::format("the character {} ends a line in older YAML; write {} in a text in "
+                             "double quotes",
+                             one.name, one.escape));
+      throw YamlTreeBuilder::Stop();
+    }
+}
+
+/// Feeds the events of all documents to `builder`.
+void ReadEvents(yaml_parser_t& parser, YamlTreeBuilder& builder, Marks& marks, Source& source) {
+  yaml_event_t event;
+  for (bool more = true; more;) {
+    if (yaml_parser_parse(&parser, &event) == 0) throw ErrorOf(parser, builder, marks, source);
+    const std::unique_ptr<yaml_event_t, void (*)(yaml_event_t*)> owner(&event, &yaml_event_delete);
+    more = event.type != YAML_STREAM_END_EVENT;
+    builder.Add(event);
+  }
 }
 
 }  // namespace
 
 std::optional<YamlTree> YamlTree::Parse(Source& source, std::optional<Place>* not_yaml) {
-  YamlTreeBuilder builder(source);
+  Marks marks(source);
+  YamlTreeBuilder builder(source, marks);
+  yaml_parser_t parser;
+  HEADWORKS_CHECK(yaml_parser_initialize(&parser) != 0);
+  const std::unique_ptr<yaml_parser_t, void (*)(yaml_parser_t*)> owner(&parser,
+                                                                       &yaml_parser_delete);
+  const std::string_view text = source.text();
+  yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
+  yaml_parser_set_input_string(&parser, reinterpret_cast<const unsigned char*>(text.data()),
+                               text.size());
   try {
-    std::istringstream stream{std::string(source.text())};
-    YAML::Parser parser(stream);
-    while (parser.HandleNextDocument(builder)) {
-    }
-    if (const auto open = builder.UnclosedQuote()) {
-      source.Add("HW1002", *open,
-                 "this is not YAML: the quote that is opened here is never closed");
-      if (not_yaml != nullptr) *not_yaml = *open;
-      return std::nullopt;
-    }
+    RefuseOldBreaks(source);
+    ReadEvents(parser, builder, marks, source);
     return builder.Take();
   } catch (const YamlTreeBuilder::Stop&) {
     return std::nullopt;
-  } catch (const YAML::Exception& e) {
-    const Place place = AddSyntaxFault(e, source);
-    if (not_yaml != nullptr) *not_yaml = place;
+  } catch (const NotYaml& error) {
+    source.Add("HW1002", error.place, fmt::format("this is not YAML: {}", error.message));
+    if (not_yaml != nullptr) *not_yaml = error.place;
     return std::nullopt;
   }
 }

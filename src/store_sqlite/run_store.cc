@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "headworks/store/checks.h"
 #include "rows.h"
@@ -121,6 +122,16 @@ Status SqliteRunStore::Commit(const store::Round& round) {
     }
     return {};
   });
+}
+
+Status SqliteRunStore::CommitWhile(const store::Round& round,
+                                   const std::function<void()>& meanwhile) {
+  Status committed;
+  {
+    const std::jthread beside([&] { committed = Commit(round); });
+    meanwhile();
+  }
+  return committed;
 }
 
 Result<store::RunImage> SqliteRunStore::LoadRun(const TenantId& tenant, RunNo run) {

@@ -50,6 +50,17 @@ class CookbookTest(Case):
         self.assertIn("somebody was told",
                       self.recipe("alert-on-failure", "-p", "fail=true", code=FAILED))
 
+    def test_daily_load(self):
+        out = self.recipe("daily-load")
+        self.assertRegex(out, r"load \| loaded 100 orders of \d{4}-\d\d-\d\d\n")
+        self.assertEqual((self.states()["statistics"], self.states()["alert"]), ("failed", "skipped"))
+        out = self.recipe("daily-load", "-p", "fail=true", "-p", "day=2026-01-31", code=FAILED)
+        self.assertIn("alert | the load of 2026-01-31 failed\n", out)
+        self.assertIn("alert | to be looked at: load\n", out, "statistics may fail")
+
+    def test_choose_the_best(self):
+        self.assertIn("publish | published a model of depth 4\n", self.recipe("choose-the-best"))
+
     def test_passing_data(self):
         self.assertIn("tell | large a+b c", self.recipe("passing-data"))
 

@@ -25,7 +25,7 @@ NO_NETWORK = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ETIMEDOUT", "ENETUNREAC
 def install():
     """The folder of the server; skips where there is no npm, or no way to its registry."""
     if not shutil.which("npm") or not shutil.which("node"):
-        raise unittest.SkipTest("npm and node are not installed")
+        raise unittest.SkipTest("npm and node are not installed; tools/setup installs them")
     digest = hashlib.sha256((LOCK / "package-lock.json").read_bytes()).hexdigest()
     done = FOLDER / "installed"
     if not done.exists() or done.read_text() != digest:

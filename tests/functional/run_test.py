@@ -9,7 +9,7 @@ import subprocess
 import termios
 
 import harness
-from harness import (FAILED, NOT_FOUND, PATIENCE, UNAVAILABLE, USAGE, Case)
+from harness import (FAILED, NOT_FOUND, PATIENCE, UNAVAILABLE, USAGE, Case, gate)
 
 CHAIN = """
 version: 1
@@ -84,6 +84,74 @@ class RunTest(Case):
         plan = self.json("run", "chain.yaml", "--dry-run")
         self.assertEqual([task["level"] for task in plan["tasks"]], [0, 1])
         self.assertFalse(self.store.exists())
+
+    def test_dry_run_shows_the_defaults_that_a_run_computes(self):
+        self.write("daily.yaml", "version: 1\nname: daily\nparams:\n  n: 1\n"
+                                 "  day: {type: date, default: '${{ run.date }}'}\n"
+                                 "  of: ${{ run.workflow }}\ntasks: {a: {run: 'true'}}\n")
+        plan = self.json("run", "daily.yaml", "--dry-run")
+        self.assertRegex(plan["input"]["params"].pop("day"), r"^\d{4}-\d\d-\d\d$")
+        self.assertEqual(plan["input"], {"input": {}, "params": {"n": 1, "of": "daily"}})
+        self.assertEqual(plan["computed"], ["day", "of"])
+        out = self.hw("run", "daily.yaml", "--dry-run", "-p", "day=2026-01-31").stdout
+        self.assertIn('"day":"2026-01-31"', out)
+        self.assertIn("computed as of now, and again when a run starts: of\n", out)
+
+    def test_function_that_this_program_lacks_is_refused_before_anything_starts(self):
+        flow = "version: 1\nname: calls\ntasks: {a: {run: 'true'}, b: {function: resize}}\n"
+        self.write("flows/calls.yaml", flow)
+        done = self.hw("run", "flows/calls.yaml", code=USAGE)
+        self.assertIn("task b calls the function resize, which this program does not have",
+                      done.stderr)
+        self.assertIn("HEADWORKS_TASK", done.stderr)
+        self.assertIn("warning: ", self.hw("run", "flows/calls.yaml", "--dry-run").stderr)
+        self.assertFalse(self.store.exists())
+        self.write("flows/chain.yaml", CHAIN)
+        engine = self.engine_up("flows")
+        self.until_said(engine, "workflow chain registered")
+        self.assertIn("task b calls the function resize", self.text(engine))
+        self.assertEqual([flow["workflow"] for flow in self.json("workflow", "list")], ["chain"])
+
+    def test_what_never_runs_is_told_when_that_is_known(self):
+        self.write("f.yaml", f"""
+version: 1
+name: f
+tasks:
+  bad: {{run: exit 1}}
+  after: {{run: 'true', needs: [bad]}}
+  off: {{run: 'true', when: 'false'}}
+  long: {{run: '{gate('long')}'}}
+  late: {{run: exit 1, needs: [long]}}
+  never: {{run: 'true', needs: [late]}}
+finally:
+  last: {{run: echo last}}
+""")
+        process = self.start("run", "f.yaml")
+        self.until_exists("long.here")
+        self.until_said(process, "task after upstream_failed")
+        self.until_said(process, "task off skipped")
+        self.assertNotIn("task long succeeded", self.text(process))
+        self.write("long.go", "")
+        out = self.ends(process, FAILED)
+        self.assertLess(out.index("task never upstream_failed"), out.index("task last started"))
+
+    def test_deadline_is_called_so(self):
+        self.write("d.yaml", """
+version: 1
+name: d
+tasks:
+  slow: {run: sleep 60, deadline: 300ms}
+  parked: {run: exit 3, deadline: 300ms, retry: {max_attempts: 5, initial: 60s}}
+""")
+        out = self.hw("run", "d.yaml", code=FAILED).stdout
+        self.assertRegex(out, r"task slow failed in \S+ \(try 1 of 1\): deadline of 300ms\n")
+        self.assertIn("\ntask parked failed (deadline)\n", out)
+        end = out[out.index("task slow failed: "):]
+        self.assertIn("task slow failed: deadline of 300ms (try 1 of 1)\n", end)
+        self.assertIn("task parked failed at its deadline of 300ms: exit code 3 (try 1 of 5)\n", end)
+        for word in ("cancel", "timeout"):
+            self.assertNotIn(word, out)
+        self.assertRegex(self.hw("runs", "show", "1").stdout, r"slow +failed .* deadline of 300ms")
 
     def test_parameters_and_input_reach_the_run(self):
         self.write("p.yaml", "version: 1\nname: p\nparams: {n: 1, who: nobody}\n"
@@ -209,7 +277,10 @@ class TerminalTest(Case):
     def last_screen(self, *args, **size):
         """The lines that are left on the terminal, without colours."""
         out = self.run_on_terminal(*args, **size)
-        frame = out[out.rindex("\x1b[?7l"):]
+        return self.lines_of(out[out.rindex("\x1b[?7l"):])
+
+    @staticmethod
+    def lines_of(frame):
         return re.sub(r"\x1b\[[?\d]*[A-Za-z]", "", frame).replace("\r", "").splitlines()
 
     TREE = """
@@ -266,6 +337,61 @@ tasks:
         self.assertRegex(out, r"succeeded +30")
         for up in map(int, re.findall(r"\x1b\[(\d+)A", out)):
             self.assertLess(up, 20, "never above the screen")
+
+    def test_large_run_is_counted_with_what_failed_and_what_runs(self):
+        tasks = "".join(f"  t{n}: {{exec: [/bin/true]}}\n" for n in range(501))
+        self.write("wide.yaml", "version: 1\nname: wide\ntasks:\n  bad: {run: exit 3}\n"
+                                "  long: {run: sleep 1, priority: 9}\n" + tasks)
+        out = self.run_on_terminal("run", "wide.yaml", rows=20)
+        frames = ["\n".join(self.lines_of(frame)) for frame in out.split("\x1b[?7l")]
+        self.assertTrue(any(re.search(r"▶ long +running +\d", frame) for frame in frames), out)
+        self.assertRegex(frames[-1], r"succeeded +502\n")
+        self.assertRegex(frames[-1], r"✗ bad +failed +\S+ +exit code 3\n")
+        for up in map(int, re.findall(r"\x1b\[(\d+)A", out)):
+            self.assertLess(up, 20, "never above the screen")
+
+    def test_large_run_shows_both_what_failed_and_what_runs(self):
+        tasks = "".join(f"  t{n}: {{run: exit 3, priority: 9}}\n" for n in range(60))
+        tasks += "".join(f"  u{n}: {{exec: [/bin/true], needs: [long]}}\n" for n in range(450))
+        self.write("wide.yaml", "version: 1\nname: wide\ntasks:\n  long: {run: sleep 3}\n" + tasks)
+        out = self.run_on_terminal("run", "wide.yaml", rows=16)
+        frames = [self.lines_of(frame) for frame in out.split("\x1b[?7l")]
+        full = [frame for frame in frames
+                if any("✗ t" in line for line in frame) and any("▶ long" in line for line in frame)]
+        self.assertGreater(len(full), 0, frames[-1])
+        self.assertGreater(len([line for line in full[-1] if "✗ t" in line]), 5)
+
+    NOISY = r"""
+version: 1
+name: noisy
+tasks:
+  a:
+    run: |
+      printf 'safe \033[2J\033]0;title\a\033[31mred\033[0m \b\001 tab\there\r\n'
+      exit 1
+"""
+    SHOWN = "safe red ^H^A tab\there"
+
+    def test_what_tasks_print_does_nothing_to_the_terminal(self):
+        self.write("noisy.yaml", self.NOISY)
+        out = self.run_on_terminal("run", "noisy.yaml")
+        self.assertIn(f"  a | {self.SHOWN}\r\n", out)
+        self.assertRegex(out, r"exit code 1: safe red \^H\^A tab here")
+        self.env["TERM"] = "dumb"
+        plain = self.run_on_terminal("run", "noisy.yaml")
+        self.assertIn(f"\na | {self.SHOWN}\r\n", plain)
+        logs = self.run_on_terminal("runs", "logs", "@last")
+        self.assertEqual(logs, f"a | {self.SHOWN}\r\n")
+        for text in (out, plain, logs):
+            for sequence in ("\x1b[2J", "\x1b]0", "\x1b[31mred", "\b", "\x01"):
+                self.assertNotIn(sequence, text)
+
+    def test_logs_into_a_pipe_are_the_bytes_as_they_were(self):
+        self.write("noisy.yaml", self.NOISY)
+        self.hw("run", "noisy.yaml", code=FAILED)
+        done = subprocess.run([self.program, "runs", "logs", "1", "a"], env=self.env,
+                              capture_output=True, timeout=PATIENCE)
+        self.assertEqual(done.stdout, b"safe \033[2J\033]0;title\a\033[31mred\033[0m \b\001 tab\there\r\n")
 
     def test_dumb_terminal_gets_lines(self):
         self.write("chain.yaml", CHAIN)

@@ -9,6 +9,12 @@ BAD_FLOW = ("version: 1\nname: bad\ntasks:\n  first: {run: echo x >> first.ran}\
             "  a: {run: 'echo try; echo x >> a.ran; test -e fixed', needs: [first]}\n"
             "  b: {run: echo never, needs: [a]}\n")
 
+GRID_FLOW = ("version: 1\nname: grid\ntasks:\n  first: {run: echo x >> first.ran}\n"
+             "  m:\n    needs: [first]\n    matrix: {n: [1, 2]}\n"
+             "    run: |\n      echo ${{ matrix.n }}; [ ${{ matrix.n }} = 1 ] || echo more\n"
+             "      echo ${{ matrix.n }} >> m.ran; test -e fixed\n"
+             "  after: {run: echo x >> after.ran, needs: [m]}\n")
+
 
 class LookTest(Case):
     def setUp(self):
@@ -80,6 +86,24 @@ class LookTest(Case):
         done = self.hw("runs", "logs", "1", "aa", code=NOT_FOUND)
         self.assertIn("did you mean 'a'?", done.stderr)
 
+    def test_name_of_a_matrix_means_all_its_instances(self):
+        self.write("grid.yaml", GRID_FLOW)
+        self.hw("run", "grid.yaml", code=FAILED)
+        lines = ["m[1] | 1", "m[2] | 2", "m[2] | more"]
+        self.assertEqual(sorted(self.hw("runs", "logs", "1", "m").stdout.splitlines()), lines)
+        self.assertEqual(len(self.hw("runs", "logs", "1", "m", "--tail", "2").stdout.splitlines()), 2)
+        self.assertEqual(self.hw("runs", "logs", "1", "m[2]", "--tail", "1").stdout, "more\n")
+        self.assertIn("such as m[1]",
+                      self.hw("runs", "logs", "1", "m", "--attempt", "1", code=USAGE).stderr)
+        self.assertRegex(self.hw("runs", "why", "1", "m").stdout,
+                         r"task m\[1\] of run 1 is failed.*\n(.+\n)+\ntask m\[2\] of run 1 is failed")
+        self.assertEqual([task["task"] for task in self.json("runs", "why", "1", "m")],
+                         ["m[1]", "m[2]"])
+        for command in (["logs", "1", "mm"], ["why", "1", "mm"], ["mark", "1", "mm", "failed"],
+                        ["rerun", "1", "--from", "mm"], ["rerun", "1", "--from", "mm", "--detach"]):
+            done = self.hw("runs", *command, code=NOT_FOUND)
+            self.assertIn("workflow grid has no task 'mm', did you mean 'm'?", done.stderr)
+
     def test_logs_follow_until_the_run_ends(self):
         self.write("slow.yaml", f"version: 1\nname: slow\ntasks:\n"
                                 f"  a: {{run: 'echo before; {gate('a')}; echo after'}}\n")
@@ -129,6 +153,22 @@ class CommandTest(Case):
         self.assertEqual(self.lines("first.ran"), ["x"])
         self.assertEqual(self.lines("a.ran"), ["x", "x"])
 
+    def test_rerun_and_mark_of_a_matrix_are_of_all_its_instances(self):
+        self.write("grid.yaml", GRID_FLOW)
+        self.hw("run", "grid.yaml", code=FAILED)
+        self.assertIn("run 1: mark done, now running",
+                      self.hw("runs", "mark", "1", "m", "success").stdout)
+        self.hw("run", "grid.yaml", "--resume")
+        self.assertEqual(self.states(), {"first": "succeeded", "m[1]": "succeeded",
+                                         "m[2]": "succeeded", "after": "succeeded"})
+        self.assertEqual((sorted(self.lines("m.ran")), self.lines("after.ran")), (["1", "2"], ["x"]))
+        self.write("fixed", "")
+        self.hw("runs", "rerun", "1", "--from", "m")
+        self.assertEqual((self.lines("first.ran"), sorted(self.lines("m.ran")),
+                          self.lines("after.ran")), (["x"], ["1", "1", "2", "2"], ["x", "x"]))
+        self.assertIn("from m", [event["detail"] for event in
+                                 self.json("runs", "show", "1")["events"]])
+
     def test_rerun_from_a_task_and_of_all(self):
         self.write("fixed", "")
         self.hw("run", "bad.yaml")
@@ -168,6 +208,18 @@ class CommandTest(Case):
         self.hw("runs", "mark", "1", "a", "success", code=REFUSED)
         self.write("a.go", "")
         self.ends(runner, OK)
+
+    def test_rerun_after_the_file_changed_says_which_version_it_keeps(self):
+        self.hw("run", "bad.yaml", code=FAILED)
+        self.write("fixed", "")
+        self.assertNotIn("as it was", self.hw("runs", "rerun", "1").stderr)
+        file = self.write("bad.yaml", BAD_FLOW + "  c: {run: echo new}\n")
+        for more in ([], ["--detach"]):
+            done = self.hw("runs", "rerun", "1", "--all", *more)
+            self.assertIn(f"{file} is no longer as it was when run 1 started: the rerun keeps the "
+                          f"version of the run; `headworks run {file}` starts a new run",
+                          done.stderr)
+            self.assertNotIn("task c", done.stdout)
 
     def test_why_says_what_failed(self):
         self.hw("run", "bad.yaml", code=FAILED)

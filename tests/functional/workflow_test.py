@@ -69,6 +69,18 @@ class ValidateTest(Case):
         self.assertEqual((fault["file"], fault["line"], fault["column"]), ("bad.yaml", 4, 15))
         self.assertIn("needs", fault["message"])
 
+    def test_function_that_this_program_lacks_is_a_warning(self):
+        file = self.write("calls.yaml", "version: 1\nname: calls\ntasks: {a: {function: resize}}\n")
+        done = self.hw("workflow", "validate", file)
+        self.assertIn("1 of 1 files good", done.stdout)
+        self.assertRegex(done.stderr, r"warning: .*calls.yaml: task a calls the function resize, which "
+                                      r"this program does not have\nit has none; .*HEADWORKS_TASK")
+        checked = self.json("workflow", "validate", file)[0]
+        self.assertTrue(checked["valid"])
+        self.assertIn("resize", checked["warnings"][0])
+        self.assertEqual(checked["faults"], [])
+        self.assertIn("warning: ", self.hw("workflow", "register", file).stderr)
+
     def test_standard_input(self):
         self.assertIn("1 of 1", self.hw("workflow", "validate", "-", input=GOOD).stdout)
         done = self.hw("workflow", "validate", "-", input=BAD, code=USAGE)
@@ -104,6 +116,41 @@ class ShowTest(Case):
                 self.assertEqual(self.version(again), self.version(file), shown)
         self.assertIn("run: |\n      echo one\n      echo two\n",
                       self.hw("workflow", "show", self.dir / "everything.yaml", "-o", "yaml").stdout)
+
+    GRIDS = """
+version: 1
+name: grids
+tasks:
+  build:
+    run: echo ${{ matrix.os }}
+    matrix: {os: [linux, mac], size: [1, 2.5], exclude: [{os: linux, size: 1}]}
+  test:
+    run: echo ${{ needs.build.states.join(" ") }}
+    needs: [build]
+    matrix: {os: [mac, linux, bsd], include: [{os: bsd, slow: true}, {os: aix, slow: false}]}
+  pack:
+    run: echo ${{ needs.test.state }}
+    needs: [first, test]
+    matrix: {include: [{os: linux, kind: deb}, {os: mac, kind: "010"}]}
+  odd:
+    run: echo ${{ matrix.os }}
+    needs: [test]
+    matrix: {include: [{kind: deb}, {kind: pkg, os: mac}]}
+    when: has(matrix.os)
+  first: {run: 'true'}
+"""
+
+    def test_effective_definition_of_every_example_and_matrix_is_of_the_same_version(self):
+        files = [*(ROOT / "examples").rglob("*.yaml"), *(ROOT / "src/cli/templates").glob("*.yaml")]
+        self.assertGreater(len(files), 20)
+        copies = [self.write(f"flows/{number}-{file.name}", file.read_text())
+                  for number, file in enumerate(files)]
+        copies.append(self.write("flows/grids.yaml", self.GRIDS))
+        for file in copies:
+            for kind in ("yaml", "json"):
+                shown = self.hw("workflow", "show", file, "-o", kind).stdout
+                again = self.write(f"flows/again.{kind}", shown)
+                self.assertEqual(self.version(again), self.version(file), shown)
 
     def test_registered_name_as_well_as_file(self):
         file = self.write("good.yaml", GOOD)

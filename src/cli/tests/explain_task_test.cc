@@ -118,13 +118,6 @@ TEST_F(ExplainTaskTest, SettledSaysHowItEnded) {
   EXPECT_NE(Explain("b").find("upstream task a is failed"), std::string::npos);
 }
 
-TEST_F(ExplainTaskTest, UnknownTaskIsNotFoundWithTheNearestId) {
-  const auto task = FindTask(*view_.workflow, "A");
-  ASSERT_FALSE(task);
-  EXPECT_EQ(task.error().code, Code::kNotFound);
-  EXPECT_NE(task.error().message.find("did you mean 'a'?"), std::string::npos);
-}
-
 TEST_F(ExplainTaskTest, LevelIsTheLongestWayFromARoot) {
   const auto levels = Levels(*view_.workflow);
   EXPECT_EQ(levels[No("a").value], 0U);

@@ -91,12 +91,21 @@ TEST_F(SettingsTest, BadValueNamesWhereItCameFrom) {
 TEST_F(SettingsTest, NumbersAndSizesAreBounded) {
   for (const auto& [key, good, bad] : {std::tuple{"inline_threads", "1024", "1025"},
                                        {"inline_queue_depth", "1", "0"},
+                                       {"dispatch_buffer_size", "1000000", "1000001"},
+                                       {"dispatch_workers", "1024", "1025"},
+                                       {"dispatch_workers", "1", "0"},
+                                       {"dispatch_drain_timeout", "0s", "15"},
                                        {"max_log_bytes", "1024GiB", "1025GiB"},
                                        {"max_log_bytes", "1", "0"},
                                        {"max_log_bytes", "64MiB", "64MB"},
                                        {"lease_ttl", "1s", "999ms"},
                                        {"inbox_poll", "1ms", "0s"},
-                                       {"task_timeout", "0s", "10"}}) {
+                                       {"task_timeout", "0s", "10"},
+                                       {"tenant_weights", "a=1,b=1000", "a=1001"},
+                                       {"tenant_weights", "", "a=0"},
+                                       {"tenant_weights", "a=2", "a=2,a=2"},
+                                       {"tenant_weights", "a=2,", "=2"},
+                                       {"priority_ageing", "0s", "-1s"}}) {
     flags_ = {{key, good}};
     EXPECT_TRUE(Load()) << key << " " << good;
     flags_ = {{key, bad}};

@@ -73,6 +73,20 @@ TEST(FormatYaml, CommentsAtTheEndStayWithWhatTheySpeakOf) {
             "tasks:\n  a:\n    run: |\n      x\n    # of a\n  # of the tasks\n\n# of the file\n");
 }
 
+TEST(FormatYaml, CommentsBelowTheLastKeyStayThereWhenKeysMove) {
+  EXPECT_EQ(Format("tasks:\n  a:\n    run: x\n    needs: b  # b first\n    # end of a\n"
+                   "  b: {run: x}\n  # end of tasks\n\nversion: 1\n\n# end of file\n"),
+            "version: 1\n\ntasks:\n  a:\n    needs: b  # b first\n    run: x\n    # end of a\n"
+            "  b: {run: x}\n  # end of tasks\n\n# end of file\n");
+}
+
+TEST(FormatYaml, AllLinesEndAsTheFirstOneDoes) {
+  EXPECT_EQ(Format("tasks:\r\n    a:\r\n        run: |\n            x\r\n\r\n            y\n"
+                   "version: 1\r\n"),
+            "version: 1\r\n\r\ntasks:\r\n  a:\r\n    run: |\r\n      x\r\n\r\n      y\r\n");
+  EXPECT_EQ(Format("version: 1\ntasks: {a: {run: x}}\r\n"), "version: 1\ntasks: {a: {run: x}}\n");
+}
+
 TEST(FormatYaml, SequencesAndTheirInsideMoveAsAWhole) {
   EXPECT_EQ(Format("tasks:\n  a:\n    exec:\n    - echo\n    # why\n    - x\n    needs:\n"
                    "        - b\n        - c\n"),

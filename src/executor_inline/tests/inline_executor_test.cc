@@ -257,6 +257,27 @@ TEST_F(InlineExecutorTest, EachWayToEndHasItsVerdict) {
   EXPECT_EQ(executor_->GetMetrics().executed, cases.size());
 }
 
+TEST_F(InlineExecutorTest, OutputIsWhatItIsDeclaredToBe) {
+  Start();
+  const auto run = [&](const std::string& name, std::string_view json) {
+    Attempt attempt = Make(name, [text = std::string(json)] { return Json(text); });
+    model::WorkflowDefinition definition = attempt.workflow->definition();
+    definition.tasks[0].output.type_json = R"({"n":"integer"})";
+    auto workflow = model::Workflow::Create(std::move(definition));
+    EXPECT_TRUE(workflow) << workflow.error().message;
+    attempt.workflow = *workflow;
+    Offer(attempt);
+    return sink_.WaitEnded(attempt.key.epoch.value);
+  };
+  EXPECT_EQ(run("good", R"({"n":3})").output, R"({"n":3})");
+  const Outcome wrong = run("wrong", R"({"n":"3"})");
+  EXPECT_EQ(wrong.verdict, Verdict::kFailed);
+  EXPECT_EQ(wrong.reason, Reason::kOutput);
+  EXPECT_TRUE(wrong.error.starts_with("output.n is \"3\", but is declared as \"integer\""))
+      << wrong.error;
+  EXPECT_EQ(run("none", "").reason, Reason::kOutput);
+}
+
 TEST_F(InlineExecutorTest, OutputIsBoundedAtOneMebibyte) {
   Start();
   const auto object_of = [](std::size_t bytes) {
@@ -307,14 +328,14 @@ TEST_F(InlineExecutorTest, WhatTakesNoInputLoadsNone) {
   EXPECT_EQ(RunOnce("code", [] {}).verdict, Verdict::kSucceeded);
 }
 
-TEST_F(InlineExecutorTest, WhatItCannotRunIsRejected) {
+TEST_F(InlineExecutorTest, WhatItDoesNotKnowIsRejectedAndWhatItNeverRunsIsRefused) {
   Start();
   WorkflowBuilder builder("w");
   builder.Task("shell").Run("true");
   Attempt attempt = MakeAgain("absent");
   EXPECT_EQ(executor_->Offer(attempt).disposition, Disposition::kRejected);
   attempt.workflow = *builder.Build();
-  EXPECT_EQ(executor_->Offer(attempt).disposition, Disposition::kRejected);
+  EXPECT_EQ(executor_->Offer(attempt).disposition, Disposition::kRefused);
 }
 
 TEST_F(InlineExecutorTest, AnEpochRunsOnceHoweverOftenOffered) {

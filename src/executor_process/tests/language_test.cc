@@ -141,6 +141,33 @@ TEST_F(LanguageTest, StdoutAsLinesAndAsText) {
   EXPECT_EQ(OutputOf(Taking(OutputMode::kStdout, "true")), R"({"text":""})");
 }
 
+TEST_F(LanguageTest, AnOutputIsWhatItIsDeclaredToBe) {
+  const auto declared = [](std::string type, OutputMode mode, std::string script) {
+    model::Task task = Taking(mode, std::move(script));
+    task.output.type_json = std::move(type);
+    return task;
+  };
+  const std::string rows = R"({"rows":"integer"})";
+  EXPECT_EQ(OutputOf(declared(rows, OutputMode::kStdoutJson, "echo '{\"rows\": 3.0}'")),
+            R"({"rows":3})");
+  EXPECT_EQ(OutputOf(declared(rows, OutputMode::kFile, "echo rows=3 > $HEADWORKS_OUTPUT")),
+            R"({"rows":3})");
+  const auto error = [&](OutputMode mode, std::string script) {
+    const model::Outcome outcome = Run(declared(rows, mode, std::move(script)));
+    EXPECT_EQ(outcome.verdict, Verdict::kFailed);
+    EXPECT_EQ(outcome.reason, Reason::kOutput);
+    EXPECT_EQ(outcome.output, "");
+    return outcome.error;
+  };
+  EXPECT_EQ(
+      error(OutputMode::kStdoutJson, "echo '{\"rows\": \"3\"}'"),
+      "output.rows is \"3\", but is declared as \"integer\"; correct what the task gives, or the "
+      "type of its output");
+  EXPECT_NE(error(OutputMode::kFile, "echo rows=many > $HEADWORKS_OUTPUT").find("rows is \"many\""),
+            std::string::npos);
+  EXPECT_NE(error(OutputMode::kFile, "true").find("output.rows is missing"), std::string::npos);
+}
+
 TEST_F(LanguageTest, StdoutIsInTheLogToo) {
   const auto attempt = Next(Taking(OutputMode::kStdout, "echo told; echo aside >&2"));
   EXPECT_EQ(Run(attempt).output, R"({"text":"told"})");

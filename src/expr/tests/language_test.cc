@@ -218,8 +218,9 @@ TEST(Language, NullableTypesTakeNullAndTheirOwn) {
        "equal; convert one: int(params.note)"},
       {"(y > 0 ? null : 1) == null", "true"},
       {"params.note.size()",
-       "error: 'params.note.size()': size() does not take (null); it is called size(string), "
-       "size(bytes), size(list), size(map), string.size(), bytes.size(), list.size(), map.size()"},
+       "error: 'params.note.size()': size() does not take null; test for null first: params.note "
+       "!= "
+       "null && ..."},
   };
   ExpectAll(kCases);
 }
@@ -233,7 +234,16 @@ TEST(Language, DynamicValuesFailWhereTheyAreUsed) {
       {"x.txt", "error: 'x.txt': 'x' has no key 'txt', did you mean 'text'?"},
       {"x['null'].a",
        "error: 'x['null'].a': 'x['null']' is null, so it has no field 'a'; test for "
-       "null first"},
+       "null first: x['null'] != null && ..."},
+      {"'a' in x['null']",
+       "error: ''a' in x['null']': 'in' does not take string and null; test for null first: "
+       "x['null'] != null && ..."},
+      {"x['null'][0]",
+       "error: 'x['null'][0]': a list or a map is needed before '[', but this is null; test for "
+       "null first: x['null'] != null && ..."},
+      {"x['null'].all(v, v)",
+       "error: 'x['null'].all(v, v)': all() goes over a list or a map, not null; test for null "
+       "first: x['null'] != null && ..., in 'x['null']'"},
       {"y.a", "error: 'y.a': 'y' is int and has no field 'a'"},
       {"y[0]", "error: 'y[0]': a list or a map is needed before '[', but this is int"},
       {"x.list['a']", "error: 'x.list['a']': a list is indexed by a whole number, not by string"},

@@ -279,6 +279,39 @@ TEST(ShellTemplate, RefusesWhereAShellReadsCode) {
                                "python3 - <<A; cat <<B\n${{ v }}\nA\nx\nB\n"}) {
       EXPECT_NE(Refusal(shell, script), "") << script;
     }
+    const auto fed = [&](std::string_view command) {
+      return Refusal(shell, std::string(command) + " <<EOF\n${{ v }}\nEOF\n") != "";
+    };
+    for (const char* command :
+         {"sudo tee /etc/x", "sudo -u root tee /etc/x", "sudo -n -u root -- tee -a x", "env cat",
+          "env -i A=b cat", "env A=b sudo -E tee x", "sudo -u \"$USER\" A=\"$B\" tee x",
+          "docker exec -i web tee /x", "docker exec -u root --env A=b -i web cat",
+          "kubectl exec -i pod -c app -- tee /x", "env"})
+      EXPECT_FALSE(fed(command)) << command;
+    for (const char* command : {"sudo bash",
+                                "sudo -u root sh",
+                                "sudo -s",
+                                "sudo -u root -i",
+                                "sudo -Es",
+                                "sudo --login",
+                                "sudo",
+                                "env A=b python3",
+                                "env -S 'sh -x'",
+                                "env --split-string=sh",
+                                "sudo env bash",
+                                "sudo ssh host",
+                                "sudo $SHELL",
+                                "env A=b \"$SHELL\"",
+                                "docker exec -i web sh",
+                                "docker run -i image",
+                                "docker run -i image tee x",
+                                "docker build -",
+                                "docker exec -i web",
+                                "docker exec -i web $SHELL",
+                                "kubectl apply -f -",
+                                "kubectl exec -i pod -- bash",
+                                "podman run -i image"})
+      EXPECT_TRUE(fed(command)) << command;
     EXPECT_EQ(Refusal(shell, "sh x.sh; cat <<EOF\n${{ v }}\nEOF\n"), "")
         << "what comes before has no here-document of its own";
   }

@@ -82,8 +82,13 @@ TEST(Template, FaultsCountFromItsStart) {
             "38: the expression is empty; write one, e.g. true\n"
             "45: text that starts with ' needs ' at its end on the same line\n");
   EXPECT_EQ(Rendered("a ${{ y"),
-            "2: '${{' needs '}}' at the end of its expression; for the characters themselves "
-            "write '$${{'\n");
+            "2: the '${{' that opens here is never closed: '}}' is missing at the end of its "
+            "expression; for the characters themselves write '$${{'\n");
+  EXPECT_EQ(Rendered("a ${{ y } b"),
+            "2: the '${{' that opens here is never closed: '}}' is missing at the end of its "
+            "expression, where '}' is not enough; for the characters themselves write '$${{'\n");
+  EXPECT_EQ(Rendered("${{ y $ ${{ y }}").substr(0, 6), "0: the");
+  EXPECT_EQ(Rendered("${{ y $ }}").substr(0, 6), "6: '$'") << "closed, but wrong";
 }
 
 TEST(Template, TellsWhatItIs) {

@@ -163,9 +163,13 @@ class NaiveRun {
 
   bool Rerun(ResetCursor::Kind kind, TaskNo from) {
     using Kind = ResetCursor::Kind;
+    const bool group = kind == Kind::kFromGroup;
+    const bool is_from = group || kind == Kind::kFrom;
     if (state == RunState::kPending) return false;
     if (state == RunState::kRunning &&
-        (kind != Kind::kFrom || cancelled || !IsTerminal(At(from).state))) {
+        (!is_from || cancelled || std::ranges::any_of(Named(from, group), [&](TaskNo no) {
+          return !IsTerminal(At(no).state);
+        }))) {
       return false;
     }
     std::vector<bool> in(tasks.size());
@@ -178,9 +182,10 @@ class NaiveRun {
       any |= bad;
       unsettled |= !IsTerminal(s);
       in[no.value] = kind == Kind::kAll || (kind == Kind::kFailed && bad) ||
-                     (kind == Kind::kFrom && no == from) ||
                      workflow_.task(no).role != TaskRole::kMain;
     }
+    if (is_from)
+      for (const TaskNo no : Named(from, group)) in[no.value] = true;
     if (kind == Kind::kFailed && !any && !unsettled) return false;
     Close(in, [](TaskNo) { return true; });
     for (std::size_t i = 0; i < in.size(); ++i) {
@@ -195,21 +200,26 @@ class NaiveRun {
     return true;
   }
 
-  bool Mark(TaskNo no, TaskState as) {
-    if (state == RunState::kPending || IsLive(At(no).state)) return false;
+  bool Mark(TaskNo task, TaskState as, bool group) {
+    const std::vector<TaskNo> named = Named(task, group);
+    if (state == RunState::kPending ||
+        std::ranges::any_of(named, [&](TaskNo no) { return IsLive(At(no).state); }))
+      return false;
     // Successors that a rule settled, and theirs, are decided again.
     std::vector<bool> in(tasks.size());
-    in[no.value] = true;
+    for (const TaskNo no : named) in[no.value] = true;
     Close(in, [this](TaskNo next) { return At(next).by_rule; });
-    in[no.value] = false;
+    for (const TaskNo no : named) in[no.value] = false;
     const bool again = !cancelled && std::ranges::find(in, true) != in.end();
     const bool ended = IsTerminal(state);
     const bool live =
         std::ranges::any_of(tasks, [](const NaiveTask& t) { return IsLive(t.state) || t.zombie; });
     if (again && ended && live) return false;
-    if (again && !ended && in_finally && workflow_.task(no).role == TaskRole::kMain) return false;
-    End(no, as);
-    At(no).marked = true;
+    if (again && !ended && in_finally && workflow_.task(task).role == TaskRole::kMain) return false;
+    for (const TaskNo no : named) {
+      End(no, as);
+      At(no).marked = true;
+    }
     if (again) {
       for (std::size_t i = 0; i < in.size(); ++i) {
         if (in[i]) tasks[i] = {};
@@ -268,6 +278,15 @@ class NaiveRun {
  private:
   NaiveTask& At(TaskNo no) { return tasks[no.value]; }
   const NaiveTask& At(TaskNo no) const { return tasks[no.value]; }
+
+  /// `no`, or all of its group.
+  std::vector<TaskNo> Named(TaskNo no, bool group) const {
+    if (!group) return {no};
+    std::vector<TaskNo> all;
+    for (TaskNo other; other.value < tasks.size(); ++other.value)
+      if (workflow_.task(other).group == workflow_.task(no).group) all.push_back(other);
+    return all;
+  }
 
   template <typename Through>
   void Close(std::vector<bool>& in, Through through) const {

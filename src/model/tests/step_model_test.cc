@@ -43,6 +43,11 @@ WorkflowDefinition RandomWorkflow(Dice& dice) {
       const std::string& up = dice.Pick(peers);
       if (std::ranges::find(task.needs, up) == task.needs.end()) task.needs.push_back(up);
     }
+    if (dice.Percent(30)) {
+      task.group = fmt::format("g{}_{}", static_cast<int>(task.role), dice.Roll(2));
+      task.id = fmt::format("{}[{}]", task.group, i);
+      task.matrix = fmt::format(R"({{"n":{}}})", i);
+    }
     peers.push_back(task.id);
     if (dice.Percent(50)) task.trigger_rule = static_cast<TriggerRule>(dice.Roll(11));
     task.allow_failure = dice.Percent(15);
@@ -87,6 +92,8 @@ class Walk {
   RunHeader& header() { return real_.run.header; }
   TaskRun& At(TaskNo no) { return real_.run.tasks[no.value]; }
   TaskNo AnyTask() { return TaskNo{dice_.Roll(real_.run.tasks.size())}; }
+  /// Sometimes a task stands for its whole matrix.
+  bool AnyGroup(TaskNo no) { return dice_.Percent(50) && !workflow().task(no).group.empty(); }
 
   template <typename Naive>
   Status Do(const Event& event, Naive&& naive) {
@@ -185,8 +192,9 @@ class Walk {
   }
 
   void QueueAny() {
-    if (ready_.empty()) return;
-    const TaskNo no = *std::next(ready_.begin(), dice_.Roll(ready_.size()));
+    // Now and then one that nobody named: it may be asked about, waiting, or over.
+    const bool named = !ready_.empty() && !dice_.Percent(5);
+    const TaskNo no = named ? *std::next(ready_.begin(), dice_.Roll(ready_.size())) : AnyTask();
     ready_.erase(no);
     Send(QueueTask{no}, [&] { naive_.Queue(no); });
   }
@@ -319,8 +327,9 @@ class Walk {
       case 2:
         return Command(ResumeRun{"x"}, [&] { return naive_.Resume(); });
       case 3: {
-        const auto kind = static_cast<ResetCursor::Kind>(1 + dice_.Roll(3));
+        auto kind = static_cast<ResetCursor::Kind>(1 + dice_.Roll(3));
         const TaskNo no = AnyTask();
+        if (kind == ResetCursor::Kind::kFrom && AnyGroup(no)) kind = ResetCursor::Kind::kFromGroup;
         return Command(RerunTasks{kind, no, "x"}, [&] { return naive_.Rerun(kind, no); });
       }
       default: {
@@ -328,7 +337,8 @@ class Walk {
                                                       TaskState::kSkipped};
         const TaskNo no = AnyTask();
         const TaskState as = dice_.Pick(states);
-        return Command(MarkTask{no, as, "x"}, [&] { return naive_.Mark(no, as); });
+        const bool group = AnyGroup(no);
+        return Command(MarkTask{no, as, "x", group}, [&] { return naive_.Mark(no, as, group); });
       }
     }
   }

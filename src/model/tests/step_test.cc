@@ -735,6 +735,48 @@ TEST(Step, MarkThatWouldRunMainTasksWaitsForFinally) {
   EXPECT_EQ(CodeOf(t.Do(MarkTask{t.No("a"), TaskState::kSucceeded, ""})), Code::kConflict);
 }
 
+// ---- All instances of a matrix.
+
+/// a → m[1], m[2] → z, and x beside them.
+WorkflowDefinition WithMatrix() {
+  WorkflowDefinition d = Of({Shell("a"), Shell("m[1]", {"a"}), Shell("m[2]", {"a"}), Shell("x"),
+                             Shell("z", {"m[1]", "m[2]"})});
+  for (Task& task : d.tasks) {
+    if (!task.id.starts_with("m[")) continue;
+    task.group = "m";
+    task.matrix = R"({"n":)" + task.id.substr(2, 1) + "}";
+  }
+  return d;
+}
+
+TEST(Step, RerunFromAGroupRunsAllItsInstancesAndWhatNeedsThem) {
+  TestRun t(WithMatrix());
+  EXPECT_TRUE(t.Do(StartRun{}));
+  for (const char* id : {"a", "m[1]"}) t.Run1(id);
+  EXPECT_EQ(CodeOf(t.Do(RerunTasks{Kind::kFromGroup, t.No("m[1]"), ""})), Code::kConflict)
+      << "m[2] has not ended";
+  EXPECT_EQ(CodeOf(t.Do(RerunTasks{Kind::kFromGroup, t.No("x"), ""})), Code::kConflict);
+  for (const char* id : {"m[2]", "z", "x"}) t.Run1(id);
+  EXPECT_TRUE(t.Do(RerunTasks{Kind::kFromGroup, t.No("m[2]"), "ada"}));
+  EXPECT_EQ(t.States(), "a:succeeded x:succeeded m[1]:ready m[2]:ready z:waiting");
+  EXPECT_EQ(t.changes.events.at(2).detail, "from m");
+}
+
+TEST(Step, MarkOfAGroupSettlesAllItsInstancesBeforeItsSuccessorsAreDecided) {
+  TestRun t(WithMatrix());
+  EXPECT_TRUE(t.Do(StartRun{}));
+  t.Run1("a");
+  t.Run1("m[1]", Verdict::kFailed);
+  t.Queue("m[2]");
+  EXPECT_EQ(CodeOf(t.Do(MarkTask{t.No("m[1]"), TaskState::kSucceeded, "", true})), Code::kConflict)
+      << "m[2] is under way";
+  t.End("m[2]", Verdict::kFailed);
+  EXPECT_EQ(t.States(), "a:succeeded x:ready m[1]:failed m[2]:failed z:upstream_failed");
+  EXPECT_TRUE(t.Do(MarkTask{t.No("m[2]"), TaskState::kSucceeded, "ada", true}));
+  EXPECT_EQ(t.States(), "a:succeeded x:ready m[1]:succeeded m[2]:succeeded z:ready");
+  EXPECT_EQ(t.changes.events.at(0).detail, "m succeeded");
+}
+
 // ---- Rebuild.
 
 TEST(Rebuild, EmitsWhatACrashLost) {

@@ -66,6 +66,35 @@ TEST(Workflow, NumbersByRankThenAsWritten) {
   EXPECT_EQ(std::vector(down.begin(), down.end()), (std::vector{TaskNo(2)}));
 }
 
+TEST(Workflow, AMatrixNamesAllItsInstances) {
+  WorkflowDefinition d = Of({Shell("m[2]", {"a"}), Shell("a"), Shell("m[1]")});
+  for (Task& task : d.tasks) {
+    if (task.id == "a") continue;
+    task.group = "m";
+    task.matrix = R"({"n":)" + task.id.substr(2, 1) + "}";
+  }
+  const auto w = Workflow::Create(d).value();
+  EXPECT_EQ(w->Select("a").value(), std::vector{*w->Find("a")});
+  EXPECT_EQ(w->Select("m[2]").value(), std::vector{*w->Find("m[2]")});
+  EXPECT_EQ(w->Select("m").value(), (std::vector{*w->Find("m[1]"), *w->Find("m[2]")}));
+  EXPECT_EQ(w->Select("M").error().code, Code::kNotFound);
+  EXPECT_EQ(w->Select("M").error().message, "workflow w has no task 'M', did you mean 'm'?");
+  EXPECT_EQ(w->Select("").error().code, Code::kNotFound);
+}
+
+TEST(Workflow, NamesInAnIdHaveValues) {
+  Task instance = Shell("m[1]");
+  instance.group = "m";
+  instance.matrix = R"({"n":1})";
+  instance.axes = {"n"};
+  EXPECT_EQ(FaultsOf(Of({instance})), Faults{});
+  const auto w = Workflow::Create(Of({instance})).value();
+  EXPECT_EQ(Workflow::FromCanonicalJson(w->canonical_json()).value()->task(TaskNo(0)).axes,
+            std::vector<std::string>{"n"});
+  instance.axes = {"n", "os"};
+  EXPECT_EQ(FaultsOf(Of({instance})), Faults{"HW1113 tasks.m[1].matrix"});
+}
+
 TEST(Workflow, RolesAreRangesInTheOrderOfARunsLife) {
   const auto w = Workflow::Create(Of({Shell("f2", {"f1"}, TaskRole::kFinally),
                                       Shell("c", {}, TaskRole::kOnCancel), Shell("m2", {"m1"}),

@@ -119,6 +119,7 @@ TEST_P(RunnerTest, ConditionsSeeParametersAndOutputs) {
   w.Task("small").Function("noop").Needs({"price"}).When("true").When(
       "needs.price.output.total <= params.limit && needs.price.state == 'succeeded'");
   w.Task("wrong").Function("noop").Needs({"price"}).When("needs.price.output.colour == 'red'");
+  w.Task("allowed").Run("exit 1").AllowFailure();
   w.Finally("sum").Run("cp $HEADWORKS_INPUT $HEADWORKS_OUTPUT");
   Register(w);
   const auto workflow = w.Build().value();
@@ -543,7 +544,7 @@ TEST_P(RunnerTest, HealthNamesEveryService) {
     EXPECT_TRUE(service.healthy) << service.name << ": " << service.detail;
     names.push_back(service.name);
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"store", "inline", "process", "engine"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"store", "inline", "process", "dispatch", "engine"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, RunnerTest, testing::Values("memory", "sqlite"),

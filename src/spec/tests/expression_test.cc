@@ -1,3 +1,4 @@
+#include "expression_types.h"
 #include "parse.h"
 #include "scalar_place.h"
 
@@ -90,6 +91,16 @@ TEST(Expressions, MessagesSayWhatToWrite) {
              "needs is known in a task only");
   ExpectSays("version: 1\ntasks:\n  a:\n    run: x\n    when: !params.flag\n", "in quotes");
   ExpectSays("version: 1\ntasks: {a: {run: echo ${{ run.id }}}}\n", "needs quotes");
+  ExpectSays(Exec("${{ params.s"), "the '${{' that opens here is never closed");
+}
+
+TEST(Expressions, WhatIsNeverClosedIsToldWhereItWasOpened) {
+  EXPECT_EQ(
+      FaultsOf("version: 1\ntasks:\n  a:\n    run: |\n      echo ${{ run.id }\n      echo two\n"
+               "      echo ${{ run.id }}\n"),
+      Faults{"5:12 HW1301"});
+  EXPECT_EQ(FaultsOf("version: 1\ntasks:\n  a:\n    run: |\n      echo ${{ run.id\n      it's; \n"),
+            Faults{"5:12 HW1301"});
 }
 
 TEST(Expressions, DefaultsAreTriedOnARunThatMightBe) {
@@ -99,13 +110,86 @@ TEST(Expressions, DefaultsAreTriedOnARunThatMightBe) {
   for (const std::string_view good :
        {"{type: date, default: '${{ run.date }}'}", "'${{ run.created_at }}'",
         "{type: datetime, default: '${{ run.created_at }}'}",
-        "{type: date, default: '${{ slot }}'}",
+        "{type: date, default: '${{ slot }}'}", "{default: 'x-${{ slot }}'}",
+        "{type: array, default: ['${{ run.date }}', [{k: '${{ slot }}'}]]}",
+        "{type: object, default: {a: {b: 'to ${{ run.date }}'}}}", "['${{ run.date }}']",
         "{type: integer, default: '${{ size(run.id) }}', max: 36}"})
     EXPECT_EQ(MessageOf(file(good)), "") << good;
   for (const std::string_view bad : {"{type: date, default: '${{ run.created_at }}'}",
                                      "{type: integer, default: '${{ size(run.id) }}', max: 35}",
-                                     "{type: integer, default: '${{ int(run.id) }}'}"})
+                                     "{type: integer, default: '${{ int(run.id) }}'}",
+                                     "{type: object, default: ['${{ run.id }}']}",
+                                     "{type: array, default: ['${{ int(run.id) }}']}"})
     EXPECT_NE(MessageOf(file(bad)).find("HW1306"), std::string::npos) << bad;
+}
+
+TEST(Expressions, TemplatesWithinDefaultsAreCheckedAtTheirPlace) {
+  EXPECT_EQ(FaultsOf("version: 1\nparams:\n  l: {type: array, default: [a, '${{ run.nope }}']}\n"
+                     "  o: {type: object, default: {k: ['${{ params.l }}']}}\n"
+                     "  p: ['${{ nope }}']\n  q: {type: object, default: {'${{ run.id }}': 1}}\n"
+                     "tasks: {a: {run: x}}\n"),
+            (Faults{"3:42 HW1302", "4:40 HW1302", "5:12 HW1302", "6:31 HW1301"}));
+}
+
+TEST(Expressions, AParameterThatMayBeNullIsComparedWithNull) {
+  const auto file = [](std::string_view param, std::string_view when) {
+    return fmt::format("version: 1\nparams: {{p: {}}}\ntasks: {{a: {{run: x, when: \"{}\"}}}}\n",
+                       param, when);
+  };
+  for (const char* param :
+       {"{type: string}", "{type: date, default: '${{ slot }}'}", "{enum: [a, b]}",
+        "{description: d}", "{type: string, default: null}", "null"})
+    for (const char* when : {"params.p == null || params.p == 'a'",
+                             "params.p != null && params.p > 'a'", "params.p.startsWith('a')"})
+      EXPECT_EQ(MessageOf(file(param, when)), "") << param;
+  for (const char* param : {"{type: string, required: true}", "{type: string, default: a}", "a"})
+    EXPECT_EQ(FaultsOf(file(param, "params.p == null")).size(), 1U) << param;
+}
+
+TEST(Expressions, WhatSomeCombinationsLackIsReadUnderACondition) {
+  const auto faults = [](std::string_view when) {
+    return FaultsOf(
+        fmt::format("version: 1\ntasks:\n  a:\n    matrix: {{os: [linux, mac], include: "
+                    "[{{os: mac, x: 1}}]}}\n    run: y\n    when: \"{}\"\n",
+                    when));
+  };
+  for (const char* good :
+       {"has(matrix.x)", "has(matrix.x) && matrix.x == 1", "matrix.x == 1 && has(matrix.x)",
+        "has(matrix.x) ? matrix.x == 1 : false", "matrix.os == 'mac' && matrix.x == 1",
+        "!has(matrix.x) || matrix['x'] == 1", "'x' in matrix && matrix.x == 1"})
+    EXPECT_EQ(faults(good), Faults{}) << good;
+  EXPECT_EQ(faults("matrix.x == 1"), Faults{"6:19 HW1302"});
+  EXPECT_EQ(faults("matrix['x'] == 1"), Faults{"6:19 HW1302"});
+  EXPECT_EQ(faults("run.id != '' && matrix.x == 1"), Faults{"6:35 HW1302"});
+  EXPECT_EQ(faults("matrix.x == 1 || matrix.x == 2"), (Faults{"6:19 HW1302", "6:36 HW1302"}));
+  EXPECT_EQ(faults("(matrix.x == 1 ? 1 : 2) == 1"), Faults{"6:20 HW1302"});
+  ExpectSays(
+      "version: 1\ntasks:\n  a:\n    matrix: {include: [{os: mac, v: 1, x: 1}, {os: linux, v: "
+      "2}]}\n"
+      "    run: echo ${{ matrix.x }}\n",
+      "'matrix' has no field 'x' with os = \"linux\", v = 2; give it a value there, or ask "
+      "first: has(matrix.x) ? matrix.x : ...");
+  EXPECT_EQ(
+      FaultsOf("version: 1\ntasks:\n  a: {matrix: {os: [l, m], include: [{os: m, x: 1}]}, run: y}\n"
+               "  b: {needs: a, run: y, when: 'needs.a.matrices.exists(m, m.x == 1)'}\n"
+               "  c: {needs: a, run: y, when: 'needs.a.matrices.exists(m, has(m.x) && m.x == 1)'}\n"
+               "  d: {needs: a, run: y, matrix: {os: [l, m]}, when: 'needs.a.matrix.x == 1'}\n"
+               "  e: {needs: a, run: y, when: 'needs.a.matrices.filter(m, has(m.x)).all(m, m.x == "
+               "1)'}\n"),
+      (Faults{"4:61 HW1302", "6:69 HW1302"}));
+}
+
+TEST(Expressions, NamesOfVariablesAreSharedByTasks) {
+  WorkflowDraft draft;
+  draft.definition.env = {{"A", "1"}};
+  draft.definition.tasks.resize(3);
+  draft.definition.tasks[1].env = {{"A", "2"}};
+  draft.definition.tasks[2].env = {{"B", "2"}};
+  const ExpressionTypes types(draft);
+  const expr::Environment first = types.OfTask(0, true), second = types.OfTask(1, true);
+  EXPECT_EQ(&first.Find("env")->fields(), &second.Find("env")->fields())
+      << "100,000 tasks do not make 100,000 lists";
+  EXPECT_EQ(types.OfTask(2, true).Find("env")->fields().size(), 2U);
 }
 
 TEST(Expressions, EachPlaceKnowsWhatItCanKnow) {

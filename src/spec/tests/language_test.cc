@@ -47,11 +47,12 @@ TEST(Language, EveryKeyIsDescribedAndItsExampleIsTaken) {
         Good(fmt::format(
             "version: 1\nparams: {{env: x, day: x}}\ntasks:\n  a:\n    run: x\n    {}\n", line));
       else if (map.name == "retry")
-        Good(Task(fmt::format("retry: {{{}}}", line)));
+        Good(Task(fmt::format("retry: {{{}{}}}", line,
+                              key->name == "max_attempts" ? "" : ", max_attempts: 3")));
       else if (map.name == "output")
         Good(Task(fmt::format("output: {{{}}}", line)));
       else if (map.name == "condition")
-        Good(Task(fmt::format("retry: {{when: {{{}}}}}", line)));
+        Good(Task(fmt::format("retry: {{max_attempts: 3, when: {{{}}}}}", line)));
     }
   }
 }
@@ -113,8 +114,9 @@ TEST(Params, ContradictionsAreFaults) {
   EXPECT_EQ(faults("{}"), Faults{"3:6 HW1006"});
   EXPECT_EQ(faults("{type: int}"), Faults{"3:13 HW1010"});
   EXPECT_EQ(faults("{type: integer, defualt: 1}"), Faults{"3:22 HW1006"});
+  EXPECT_EQ(faults("{typ: integer, defualt: 1}"), (Faults{"3:7 HW1006", "3:21 HW1006"}));
   EXPECT_EQ(faults("{type: integer, default: x}"), Faults{"3:31 HW1010"});
-  EXPECT_EQ(faults("{type: boolean, default: yes}"), (Faults{"3:31 HW1010", "3:31 HW1013"}));
+  EXPECT_EQ(faults("{type: boolean, default: yes}"), Faults{"3:31 HW1010"});
   EXPECT_EQ(faults("{type: date, default: 2026-02-30}"), Faults{"3:28 HW1010"});
   EXPECT_EQ(faults("{type: datetime, default: 2026-01-31}"), Faults{"3:32 HW1010"});
   EXPECT_EQ(faults("{default: c, enum: [a, b]}"), Faults{"3:16 HW1010"});
@@ -128,6 +130,35 @@ TEST(Params, ContradictionsAreFaults) {
   EXPECT_EQ(faults("{pattern: '('}"), Faults{"3:16 HW1010"});
   EXPECT_EQ(faults("{required: true, default: 1}"), Faults{"3:23 HW1014"});
   ExpectSays(With("params: {p: {type: list}}"), "list is called array here");
+}
+
+TEST(Faults, OneMistakeIsToldOnce) {
+  const auto of_param = [](std::string_view declaration) {
+    return FaultsOf(With(fmt::format("params:\n  p: {}", declaration)));
+  };
+  EXPECT_EQ(of_param("{type: int, default: 1, min: 0}"), Faults{"3:13 HW1010"}) << "meant is known";
+  EXPECT_EQ(of_param("{type: number, default: 1_000}"), Faults{"3:30 HW1010"});
+  EXPECT_EQ(of_param("{type: number, default: 010}"), Faults{"3:30 HW1013"})
+      << "a number, but which?";
+  EXPECT_EQ(of_param("{type: boolean, enum: [yes, true]}"), Faults{"3:29 HW1010"});
+  EXPECT_EQ(of_param("{type: integer, enum: [a, 1], default: a}"), Faults{"3:29 HW1010"});
+  EXPECT_EQ(of_param("{type: integer, required: true, default: x}"), Faults{"3:38 HW1014"});
+  EXPECT_EQ(FaultsOf("version: 1\nenv: {A: }\ntasks: {a: {run: 'echo ${{ env.A }}'}}\n"),
+            Faults{"2:7 HW1009"});
+  EXPECT_EQ(FaultsOf("version: 1\ntasks: {a: {rn: x}}\n"), Faults{"2:13 HW1006"});
+  EXPECT_EQ(FaultsOf("version: 1\ntasks: {a: {command: x}}\n"), Faults{"2:13 HW1006"});
+  EXPECT_EQ(FaultsOf("version: 1\njobs: {a: {run: x}}\n"), Faults{"2:1 HW1006"});
+  EXPECT_EQ(FaultsOf("version: 1\ntasks:\n  a:\n    matrix: {os: linux, py: [1]}\n"
+                     "    run: echo ${{ matrix.os }}\n"),
+            Faults{"4:18 HW1009"});
+}
+
+TEST(Faults, KeysOfOtherProgramsAreKnown) {
+  ExpectSays("version: 1\nsteps: {a: {run: x}}\n", "unknown key \"steps\", did you mean 'tasks'?");
+  ExpectSays(Task("depends_on: b"), "unknown key \"depends_on\", did you mean 'needs'?");
+  ExpectSays(Task("if: 'true'"), "unknown key \"if\", did you mean 'when'?");
+  ExpectSays(With("steps: []"), "unknown key \"steps\", did you mean 'tasks'?");
+  ExpectSays(Task("retry: {command: x}"), "unknown key \"command\"; known here");
 }
 
 TEST(Traps, ValuesThatYamlReadsInTwoWaysAreRefusedWhereTheTypeIsTakenFromThem) {
@@ -192,10 +223,10 @@ defaults: {run: x, needs: a, tmeout: 1s, priority: 2000, grace: soon}
 tasks:
   a: {run: x}
   b: {run: x}
-  c: {run: x, priority: 3000, retry: {jitter: 3}}
+  c: {run: x, priority: 3000, retry: {max_attempts: 2, jitter: 3}}
 )"),
             (Faults{"2:12 HW1006", "2:20 HW1006", "2:30 HW1006", "2:52 HW1111", "2:65 HW1010",
-                    "6:25 HW1111", "6:47 HW1111"}));
+                    "6:25 HW1111", "6:64 HW1111"}));
 }
 
 TEST(Defaults, CopiesCountAsTheFileWrittenOut) {
@@ -208,16 +239,49 @@ TEST(Defaults, CopiesCountAsTheFileWrittenOut) {
 TEST(Language, WhatGoesWithAnotherKindOfTaskOnlyIsAFault) {
   EXPECT_EQ(FaultsOf("version: 1\ntasks:\n  a: {exec: [x], shell: bash}\n"
                      "  b: {function: f, output: stdout}\n"),
-            (Faults{"3:18 HW1014", "4:20 HW1014"}));
+            (Faults{"3:18 HW1014", "4:28 HW1014"}));
+  EXPECT_EQ(
+      FaultsOf("version: 1\ntasks:\n  a:\n    function: f\n    env: {A: 1}\n    env_file: e\n"
+               "    inherit_env: A\n    cwd: d\n    shell: sh\n"
+               "    output: {from: stdout, type: {n: integer}}\n"
+               "    retry: {max_attempts: 2, when: {exit_codes: 1}, unless: {exit_codes: 2}}\n"),
+      (Faults{"5:5 HW1014", "6:5 HW1014", "7:5 HW1014", "8:5 HW1014", "9:5 HW1014", "10:14 HW1014",
+              "11:30 HW1014", "11:53 HW1014"}));
   EXPECT_EQ(FaultsOf(Task("shell: zsh")), Faults{"2:28 HW1010"});
+  ExpectSays(Task("shell: python3"), "write shell: [python3]\n");
+  ExpectSays(Task("shell: /usr/bin/env  python3 -u a=b"),
+             "write shell: [/usr/bin/env, python3, -u, \"a=b\"]\n");
   EXPECT_EQ(FaultsOf(Task("shell: []")), Faults{"2:28 HW1010"});
   EXPECT_EQ(FaultsOf(Task("output: stdot")), Faults{"2:29 HW1010"});
   EXPECT_EQ(FaultsOf(Task("output: {type: {n: int, l: [], o: {m: [integer, string]}}}")),
             (Faults{"2:40 HW1010", "2:48 HW1009", "2:59 HW1009"}));
   EXPECT_EQ(FaultsOf(Task("output: {type: string}")), Faults{"2:36 HW1009"});
-  EXPECT_EQ(FaultsOf(Task("retry: {when: {}, unless: 3}")), (Faults{"2:29 HW1110", "2:47 HW1009"}));
-  EXPECT_EQ(FaultsOf(Task("retry: {when: {exit_codes: [0, 256, -1, x]}}")),
-            (Faults{"2:52 HW1111", "2:57 HW1111", "2:61 HW1009"}));
+  EXPECT_EQ(FaultsOf(Task("retry: {max_attempts: 2, when: {}, unless: 3}")),
+            (Faults{"2:46 HW1110", "2:64 HW1009"}));
+  EXPECT_EQ(FaultsOf(Task("retry: {max_attempts: 2, when: {exit_codes: [0, 1, 255, 256, -1, x]}}")),
+            (Faults{"2:66 HW1111", "2:77 HW1111", "2:82 HW1111", "2:86 HW1009"}));
+  ExpectSays(Task("retry: {max_attempts: 2, unless: {exit_codes: 0}}"),
+             "0 is the exit code of a success");
+}
+
+TEST(Language, WhatATaskThatIsTriedOnceSaysOfFurtherTriesIsAFault) {
+  EXPECT_EQ(FaultsOf(Task("retry: {backoff: fixed, initial: 3s}")), Faults{"2:29 HW1014"});
+  EXPECT_EQ(FaultsOf(Task("retry: {max_attempts: 1, unless: {exit_codes: 3}}")),
+            Faults{"2:46 HW1014"});
+  EXPECT_EQ(FaultsOf(Task("retry: {max: 3h}")), Faults{"2:29 HW1014"});
+  EXPECT_EQ(FaultsOf(Task("retry: {jitter: 0}")), Faults{"2:29 HW1014"});
+  EXPECT_EQ(FaultsOf(Task("retry: {max_attempts: x, when: {exit_codes: 3}}")),
+            Faults{"2:43 HW1009"});
+  Good(Task("retry: {max_attempts: 2, when: {exit_codes: 3}}"));
+  Good(Task("retry: {max_losses: 2}"));
+  Good(Task("retry: {max_attempts: 1, backoff: exponential, initial: 1s}"));
+  const auto d = Good(
+      "version: 1\ndefaults: {retry: {max_attempts: 2}, env: {A: 1}, cwd: x}\n"
+      "tasks:\n  a: {run: x, retry: {backoff: fixed}}\n  f: {function: f}\n"
+      "  g: {function: f, output: {type: {n: integer}}}\n");
+  EXPECT_EQ(d.tasks[1].env.size() + d.tasks[1].cwd.size(), 0U) << "nothing for a function";
+  EXPECT_EQ(d.tasks[2].output.type_json, R"({"n":"integer"})");
+  Good("version: 1\ndefaults: {retry: {backoff: fixed}}\ntasks: {a: {run: x}}\n");
 }
 
 }  // namespace

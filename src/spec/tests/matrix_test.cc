@@ -75,6 +75,20 @@ tasks:
   EXPECT_TRUE(model::Workflow::Create(d).has_value());
 }
 
+TEST(Matrix, WithoutListsNeedsCompareTheNamesThatAllEntriesHave) {
+  const auto d = Good(R"(version: 1
+tasks:
+  build: {run: x, matrix: {include: [{os: linux, cc: gcc}, {os: mac, cc: clang, slow: true}]}}
+  test: {needs: build, run: x, matrix: {include: [{cc: clang, os: mac}, {os: linux}]}}
+  pack: {needs: build, run: x, matrix: {slow: [true]}}
+)");
+  EXPECT_EQ(Find(d, "test[clang,mac]")->needs, (Ids{"build[mac,clang,true]"}));
+  EXPECT_EQ(Find(d, "test[clang,mac]")->axes, (Ids{"cc", "os"}));
+  EXPECT_EQ(Find(d, "test[linux]")->needs, (Ids{"build[linux,gcc]"}));
+  EXPECT_EQ(Find(d, "test[linux]")->axes, (Ids{"os"}));
+  EXPECT_EQ(Find(d, "pack[true]")->needs.size(), 2U) << "slow is not of all entries";
+}
+
 TEST(Matrix, FaultsPointAtTheValue) {
   EXPECT_EQ(FaultsOfMatrix("[a]"), Faults{"5:13 HW1009"});
   EXPECT_EQ(FaultsOfMatrix("{}"), Faults{"5:13 HW1016"});

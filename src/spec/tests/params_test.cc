@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/json.hpp>
+
+#include "headworks/base/json.h"
 #include "headworks/spec/workflow_file.h"
 
 namespace headworks::spec {
@@ -26,6 +29,19 @@ TEST(Params, DefaultsAndInputStandSideBySide) {
   EXPECT_EQ(Parse(made, {"day=x"}), R"({"input":{},"params":{"day":"x","n":1}})");
   EXPECT_EQ(Parse(Declares({{"n", "3"}, {"s", "\"x\""}}), {}, R"({"k": [1]})"),
             R"({"input":{"k":[1]},"params":{"n":3,"s":"x"}})");
+}
+
+TEST(Params, DefaultsAreRenderedWhereNothingWasGiven) {
+  auto workflow =
+      Declares({{"day", R"("${{ run.date }}")"}, {"n", "1"}, {"late", R"("${{ run.x }}")"}});
+  boost::json::object context{
+      {"params", {{"n", 2}, {"late", "no"}}}, {"run", {{"date", "2026-01-31"}}}, {"slot", nullptr}};
+  ASSERT_TRUE(RenderDefaults(workflow, context));
+  EXPECT_EQ(CanonicalJson(context.at("params")), R"({"day":"2026-01-31","late":"no","n":2})");
+  workflow.params.at("day").pattern = "[0-9]{4}";
+  context.at("params").as_object().erase("day");
+  EXPECT_EQ(RenderDefaults(workflow, context).error().code, Code::kInvalidArgument);
+  EXPECT_TRUE(RenderDefaults(workflow, context).error().message.starts_with("parameter day takes"));
 }
 
 TEST(Params, ValuesAreReadAsTheTypeOfTheDefault) {
@@ -106,6 +122,34 @@ TEST(Params, EverythingThatIsWrongIsNamedAtOnce) {
             "HW1201 the workflow has no parameter \"a\"; the workflow takes none");
   EXPECT_EQ(Parse(Declares({{"t", "\"\""}}), {"t=\xFF"}),
             "HW1203 the value of parameter t is not UTF-8");
+}
+
+TEST(Params, DefaultsAreRenderedWhereverTheirTemplatesStand) {
+  const auto workflow = ParseWorkflow(R"(version: 1
+params:
+  list: {type: array, default: ["${{ run.date }}", "x-${{ run.date }}", 1, "${{ size(run.date) }}"]}
+  map: {type: object, default: {a: {b: ["${{ run }}"]}, "c": "$${{ d }}"}}
+  day: {type: date, default: "${{ slot }}"}
+  plain: [a]
+tasks: {a: {run: x}}
+)",
+                                      "w.yaml", "");
+  ASSERT_TRUE(workflow) << workflow.error().message;
+  EXPECT_EQ(Parse(*workflow, {}), R"({"input":{},"params":{"plain":["a"]}})");
+  const auto rendered = [&](const std::string& name, boost::json::value slot) {
+    const model::Param& param = workflow->params.at(name);
+    EXPECT_TRUE(HasTemplateDefault(param));
+    const auto value =
+        RenderDefault(name, param, {{"run", {{"date", "2026-01-31"}}}, {"slot", std::move(slot)}});
+    return value ? CanonicalJson(*value) : value.error().message;
+  };
+  EXPECT_EQ(rendered("list", nullptr), R"(["2026-01-31","x-2026-01-31",1,10])");
+  EXPECT_EQ(rendered("map", nullptr), R"({"a":{"b":[{"date":"2026-01-31"}]},"c":"${{ d }}"})");
+  EXPECT_EQ(rendered("day", nullptr), "null") << "no value";
+  EXPECT_EQ(rendered("day", "2026-02-01"), R"("2026-02-01")");
+  EXPECT_EQ(rendered("day", "soon"), "parameter day takes a date, e.g. 2026-01-31, not \"soon\"");
+  EXPECT_NE(rendered("day", 1).find("parameter day takes a date"), std::string::npos);
+  EXPECT_FALSE(HasTemplateDefault(workflow->params.at("plain")));
 }
 
 }  // namespace

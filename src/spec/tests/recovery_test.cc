@@ -30,7 +30,7 @@ TEST(Recovery, WhatIsNeverClosedIsFoundWhereItWasOpened) {
               (Faults{"4:10 HW1002", "5:15 HW1006"}));
   EXPECT_EQ(FaultsOf("version: 1\ntasks: {a: {run: 'it''s'}}\n"), Faults{});
   EXPECT_EQ(FaultsOf("version: 1\ntasks: {a: {run: \"a\\\"\"}}"), Faults{});
-  EXPECT_EQ(FaultsOf("version: 1\ntasks: {a: {run: x}}\nname: \"w\\\""), Faults{"3:11 HW1002"});
+  EXPECT_EQ(FaultsOf("version: 1\ntasks: {a: {run: x}}\nname: \"w\\\""), Faults{"3:7 HW1002"});
 }
 
 TEST(Recovery, SaysNothingThatTheMissingPartExplains) {

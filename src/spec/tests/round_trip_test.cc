@@ -3,6 +3,7 @@
 #include <set>
 
 #include "headworks/base/json.h"
+#include "headworks/spec/definition.h"
 #include "language.h"
 #include "parse.h"
 
@@ -31,7 +32,7 @@ class Author {
     file["tasks"] = Tasks("t");
     if (Maybe()) file["finally"] = Tasks("f");
     if (Maybe()) file["on_cancel"] = Tasks("c");
-    return json::serialize(file);
+    return PlainJson(file);
   }
 
  private:
@@ -61,12 +62,12 @@ class Author {
     return env;
   }
   json::object Condition() {
-    json::object condition{{"exit_codes", json::array{Number(0, 255), Number(0, 255)}}};
+    json::object condition{{"exit_codes", json::array{Number(1, 255), Number(1, 255)}}};
     if (Maybe()) condition["output_matches"] = OneOf("a.*b", "(x|y)+", "\\d");
     return condition;
   }
   json::object Retry() {
-    json::object retry{{"max_attempts", Number(1, 1'000)}};
+    json::object retry{{"max_attempts", Number(2, 1'000)}};
     if (Maybe()) retry["backoff"] = OneOf("fixed", "linear", "exponential");
     if (Maybe()) retry["max"] = OneOf("10m", "3d");
     if (Maybe()) retry["jitter"] = Number(0, 8) / 8.0;
@@ -92,6 +93,11 @@ class Author {
     if (Maybe()) task["output"] = OneOf("file", "stdout", "stdout-json", "stdout-lines");
     return task;
   }
+  static void ToFunction(json::object& task) {
+    task["function"] = "f";
+    for (const char* key : {"env", "env_file", "inherit_env", "cwd", "retry"}) task.erase(key);
+    if (task.contains("output")) task["output"] = {{"type", {{"n", "integer"}}}};
+  }
   json::object Params() {
     json::object params{{"p0", "x"}};
     const json::value declared[] = {
@@ -107,11 +113,32 @@ class Author {
     return params;
   }
   json::object Matrix() {
+    if (Number(0, 3) == 0) return {{"include", Entries()}};
     json::object matrix{{"os", {"linux", "mac"}}};
-    if (Maybe()) matrix["py"] = {"3.10", 4, true};
-    if (Maybe()) matrix["exclude"] = {{{"os", "mac"}}};
-    if (Maybe()) matrix["include"] = {{{"os", "linux"}, {"extra", Text()}}};
+    const bool two = Maybe();
+    if (two) matrix["py"] = {"3.10", 2.5, true};
+    if (Number(0, 3) == 0) matrix["more"] = {Number(0, 1), "x"};
+    if (two && Maybe()) matrix["exclude"] = {{{"py", true}}};
+    if (two && Maybe()) matrix["exclude"] = {{{"os", "linux"}, {"py", "3.10"}}};
+    json::array include;
+    if (Maybe()) include.emplace_back(json::object{{"os", "linux"}, {"extra", Text()}});
+    if (Maybe()) include.emplace_back(json::object{{"wide", 1e-7}});
+    if (Maybe())
+      include.emplace_back(json::object{
+          {"os", OneOf("bsd", "aix")}, {"py", "3.10"}, {"more", 0}, {"extra", Number(0, 9)}});
+    if (!include.empty()) matrix["include"] = std::move(include);
     return matrix;
+  }
+  /// Combinations without lists: all of the same names, or not.
+  json::array Entries() {
+    json::array entries;
+    for (int i = 0, count = Number(1, 4); i < count; ++i) {
+      json::object entry{{"z", i}};
+      if (Maybe()) entry["include"] = "a,b";
+      entry["os"] = OneOf("linux", "mac");
+      entries.emplace_back(std::move(entry));
+    }
+    return entries;
   }
   json::object Tasks(const std::string& prefix) {
     json::object tasks;
@@ -123,7 +150,7 @@ class Author {
       else if (Maybe())
         task["exec"] = {"x", Text(), "${{ run.id }}"};
       else
-        (task["function"] = "f", task.erase("output"));
+        ToFunction(task);
       if (task.contains("run") && Maybe()) task["shell"] = OneOf("sh", "bash");
       if (Maybe()) task["when"] = {"true", "params.p0 == 'x'"};
       if (Maybe()) task["trigger_rule"] = OneOf("all_done", "one_failed", "always");
@@ -155,6 +182,42 @@ TEST(RoundTrip, EveryAcceptedFileReadsBackFromItsCanonicalJson) {
     versions.insert((*workflow)->version());
   }
   EXPECT_GT(versions.size(), 195U) << "the files differ";
+}
+
+TEST(RoundTrip, EveryAcceptedFileIsWrittenAsAFileOfTheSameVersion) {
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    const std::string file = Author(seed).Write();
+    const auto workflow = model::Workflow::Create(Good(file)).value();
+    const std::string written = PlainJson(DefinitionJson(*workflow));
+    SCOPED_TRACE(fmt::format("seed {}: {}\n{}", seed, file, written));
+    const auto again = model::Workflow::Create(Good(written)).value();
+    ASSERT_EQ(again->canonical_json(), workflow->canonical_json());
+  }
+}
+
+/// The matrix of one task as it is written again.
+std::string Rewritten(std::string_view matrix) {
+  const auto workflow =
+      model::Workflow::Create(
+          Good(fmt::format("version: 1\ntasks:\n  t: {{run: x, matrix: {}}}\n", matrix)))
+          .value();
+  return PlainJson(DefinitionJson(*workflow).at("tasks").at("t").at("matrix"));
+}
+
+TEST(RoundTrip, AMatrixIsWrittenAsListsWhereItCanBe) {
+  for (const std::string_view matrix :
+       {R"({"os":["a","b"],"n":[1,2.5]})",
+        R"({"os":["a","b"],"n":[1,2],"exclude":[{"os":"b","n":1}]})",
+        R"({"os":["a","b"],"include":[{"os":"a","more":true}]})",
+        R"({"include":[{"b":1,"a":2},{"a":3}]})"})
+    EXPECT_EQ(Rewritten(matrix), matrix);
+  EXPECT_EQ(Rewritten("{os: [a], n: [1, 2], include: [{os: b, n: 2}]}"),
+            R"({"os":["a","b"],"n":[1,2],"exclude":[{"os":"b","n":1}]})");
+  EXPECT_EQ(Rewritten("{include: [{a: 1, b: x}, {a: 2, b: y}]}"),
+            R"({"a":[1,2],"b":["x","y"],"exclude":[{"a":1,"b":"y"},{"a":2,"b":"x"}]})");
+  EXPECT_EQ(Rewritten("{a: [1, 2], b: [x, y], exclude: [{a: 1, b: x}]}"),
+            R"({"a":[1],"b":["y"],"include":[{"a":2,"b":"x"},{"a":2,"b":"y"}]})")
+      << "in no order of the lists do these come like this";
 }
 
 }  // namespace

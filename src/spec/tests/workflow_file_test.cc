@@ -253,8 +253,8 @@ const std::vector<Bad>& BadFiles() {
        {"2:13 HW1010", "4:29 HW1010", "5:32 HW1010"}},
       {"RetryIsANumber", "version: 1\ntasks:\n  a: {run: x, retry: 3}\n", {"3:22 HW1009"}},
       {"RetryInitialAboveDefaultMax",
-       "version: 1\ntasks:\n  a: {run: x, retry: {initial: 10m}}\n",
-       {"3:32 HW1111"}},
+       "version: 1\ntasks:\n  a: {run: x, retry: {max_attempts: 2, initial: 10m}}\n",
+       {"3:49 HW1111"}},
       {"Needs",
        "version: 1\ntasks:\n  a: {run: x, needs: [b, c, c, a, {}]}\n  c: {run: x, needs: gone}\n"
        "  d: {run: x, needs: }\n",
@@ -321,6 +321,14 @@ TEST(WorkflowFile, MessagesSayWhatToWrite) {
   says("version: 1\ntasks:\n  a: {exec: [x}\n", "another bracket was opened last");
   says("version: 1\ntasks:\n  a: {exec: [x\n", "a [ is not closed");
   says("version: 1\ntasks:\n  a: {run: x}\n b: {run: x}\n", "check the indentation");
+  says("version: 1\n tasks:\n  a: {run: x}\n", "text with ': ' in it needs quotes");
+  says("version: 1\ntasks: {a: {exec: [x,\n", "a [ is not closed");
+  says("version: 1\ntasks:\n  a:\n    run: x\n    needs\n  b: {run: x}\n", "a key needs ': '");
+  says("version: 1\ntasks: {a: {run: *.sh}}\n", "that begins with this character needs quotes");
+  says("version: 1\ntasks: {a: {run: @x}}\n", "that begins with this character needs quotes");
+  says("version: 1\ntasks:\n  a: {run: x, when: !\"x\"}\n", "begins with ! is meant");
+  says("version: 1\ntasks:\n  a:\n    run: | echo\n", "begins on the next line");
+  says("version: 1\ntasks:\n  a: {run: x, needs: *b}\n", "no anchor &b stands before this");
 }
 
 TEST(WorkflowFile, NameOfTheFileMustDoOrANameBeGiven) {

@@ -55,6 +55,32 @@ TEST(Yaml, AliasesAndMergeKeysAreApplied) {
   EXPECT_EQ(Json("&a x: 1\n*a : 2\n"), "1:1 HW1004") << "an alias as key is the same key";
 }
 
+TEST(Yaml, AnchorsMayBeNamedAgain) {
+  EXPECT_EQ(Json("[&x 1, *x, &x 2, *x]"), "[1,1,2,2]");
+  EXPECT_EQ(Json("- &x {a: &x 1}\n- *x\n"), R"([{"a":1},1])") << "the one that begins last";
+  EXPECT_EQ(Json("a: *x\nb: &x 1\n"), "1:4 HW1002");
+}
+
+TEST(Yaml, ColumnsCountCharactersOnLinesOfAnyLength) {
+  EXPECT_EQ(Json("\xC3\xA4\xC3\xB6: {\xE2\x82\xAC: 1, \xE2\x82\xAC: 2}\nk: {a: 1, a: 2}\n"),
+            "1:12 HW1004");
+  std::string line = "{";
+  for (int i = 0; i < 50'000; ++i) line += fmt::format("\"\xC3\xA4{}\": 1, ", i);
+  const std::string before = line;
+  EXPECT_EQ(Json(line + "\"\xC3\xA4" + "7\": 2}"),
+            fmt::format("1:{} HW1004", before.size() - 50'000 + 1));
+}
+
+TEST(Yaml, WhatOlderYamlTakesForAnEndOfLineIsRefused) {
+  EXPECT_EQ(Json("a: b # \xE2\x80\xA8"
+                 "c: d\n"),
+            "1:8 HW1005");
+  EXPECT_EQ(Json("a: \"x\xE2\x80\xA9y\"\n"), "1:6 HW1005");
+  EXPECT_EQ(Json("a: x\xC2\x85y\n"), "1:5 HW1005");
+  EXPECT_EQ(Json("a: \"x\\Ly\"\n"), "{\"a\":\"x\xE2\x80\xA8y\"}");
+  EXPECT_EQ(Json("a: x\xC2\x80y\n"), "1:5 HW1002") << "a control character";
+}
+
 TEST(Yaml, RepeatedKeysAreFoundInMapsOfAnySize) {
   for (const int size : {1, 2, 15, 16, 17, 18, 100}) {
     std::string text;

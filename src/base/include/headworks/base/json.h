@@ -28,6 +28,9 @@ Result<boost::json::object> ParseJsonObject(std::string_view text, std::string_v
 /// integers within int64 without exponent (1.0 is written 1).  Digests are taken over this.
 std::string CanonicalJson(const boost::json::value& value);
 
+/// The same with the keys in their own order: for people.
+std::string PlainJson(const boost::json::value& value);
+
 /// Merges `from` into `into`: arrays concatenate without repeats, objects merge recursively,
 /// otherwise `from` wins (section 7 of the design).  The one function for merged context.
 void MergeJson(boost::json::value& into, const boost::json::value& from);

@@ -48,7 +48,7 @@ struct Command {
   CommandKind kind = CommandKind::kCancel;
   RunNo run;
   model::ResetCursor::Kind rerun = model::ResetCursor::Kind::kFailed;
-  std::string task;  // rerun from, mark
+  std::string task;  // rerun from, mark: an id, or that of a matrix for all its instances
   model::TaskState mark = model::TaskState::kSucceeded;
   std::string actor;
 };

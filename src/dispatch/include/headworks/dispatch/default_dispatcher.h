@@ -27,6 +27,7 @@ class DefaultDispatcher final : public dispatcher::Dispatcher {
 
   /// kConflict if the key is taken.
   Status RegisterExecutor(std::string key, executor::Executor& executor);
+  bool HasExecutor(std::string_view key) const;
   /// Checks the routes and starts the executors that they lead to.
   Status Start(executor::AttemptSink& sink);
 

@@ -15,7 +15,9 @@ namespace headworks::dispatcher {
 /// Takes ready tasks and gives each to the executor that the configuration names.  Knows nothing
 /// of workflows' meaning, schedules, HTTP or SQL.
 ///
-/// Threads.  All methods from the engine's control thread; Close() from any.
+/// Threads.  All methods may be called concurrently: a buffer dispatches on threads of its own.
+/// Fate.  An attempt for which Dispatch says kDispatched, and nothing else is said later, is with
+///   its executor, or on its way there.
 class Dispatcher {
  public:
   virtual ~Dispatcher() = default;
@@ -34,8 +36,50 @@ class Dispatcher {
       std::span<const executor::Attempt> attempts) = 0;
   /// Keys and workflows are set, nothing else.
   virtual void Settled(std::span<const executor::Attempt> attempts) = 0;
-  /// Drains each executor (Executor::Drain); idempotent.
+  /// Takes nothing more and drains each executor (Executor::Drain).  kDrainTimeout names what was
+  /// abandoned.  Idempotent, also from two threads at once.
   virtual Status Close(Duration timeout) = 0;
+};
+
+/// Hears what executors answered to attempts that were taken before they did (`answered` is false).
+/// Whoever implements it gives an answer the treatment of an immediate one: one policy, written
+/// once.
+///
+/// Threads.  May be called from any, also from within a Dispatcher's methods; must not block.
+class RetrySink {
+ public:
+  virtual ~RetrySink() = default;
+  /// `result` is not kDispatched.  kDeferred: nothing was attempted this time.
+  virtual void HandleDispatchFailure(const model::AttemptKey& key,
+                                     const executor::OfferResult& result) = 0;
+  /// The executor took this attempt, for the first time after it could not answer (kTransient):
+  /// what waits for it need not wait any longer.
+  virtual void HandleDispatchRecovery(const model::AttemptKey& key) = 0;
+};
+
+/// The same for whoever keeps no policy: whatever went wrong, the task has failed.
+///
+/// Threads.  As RetrySink.
+class FailureSink {
+ public:
+  virtual ~FailureSink() = default;
+  virtual void MarkTaskDispatchFailed(const model::AttemptKey& key, std::string_view reason) = 0;
+};
+
+/// Is told what happens on the way to the executors.
+///
+/// Threads.  May be called concurrently, under locks; must not block or call back.
+class MetricsRecorder {
+ public:
+  virtual ~MetricsRecorder() = default;
+  /// Attempts that wait in the buffer from now on.
+  virtual void QueueDepth(std::size_t depth) = 0;
+  /// One was deferred because the buffer was full.
+  virtual void AtCapacity() = 0;
+  /// From Dispatch until the executor answered, whatever it answered.
+  virtual void Latency(Duration latency) = 0;
+  /// The executor did not take one.
+  virtual void InnerError(const executor::OfferResult& result) = 0;
 };
 
 }  // namespace headworks::dispatcher

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -24,6 +25,8 @@
 #include "headworks/dispatcher/dispatcher.h"
 #include "headworks/engine/active_runs.h"
 #include "headworks/engine/evaluator.h"
+#include "headworks/engine/ready_queue.h"
+#include "headworks/engine/stats.h"
 #include "headworks/executor/executor.h"
 #include "headworks/model/run.h"
 #include "headworks/model/step.h"
@@ -50,6 +53,9 @@ struct EngineOptions {
   bool start_tasks = true;
   std::uint32_t max_runs = 20'000;
   std::uint32_t max_task_states = 1'000'000;
+  /// Runs that are read from the store at once.
+  std::size_t admit_batch = 1'000;
+  ReadyOrder ready_order;
   std::size_t max_round_rows = 2'000;
   std::size_t max_round_bytes = std::size_t{8} << 20;
   /// Starts that wait in memory for their round; beyond it Start answers kAtCapacity.
@@ -76,32 +82,17 @@ class Observer {
   virtual void Deleted(const TenantId& tenant, RunNo run, const RunId& run_id) = 0;
 };
 
-/// Figures since the start, for health, benches and tests.
-struct EngineStats {
-  std::uint64_t rounds = 0;
-  std::uint64_t rows = 0;
-  std::uint64_t runs_started = 0;
-  std::uint64_t runs_finished = 0;
-  std::uint64_t attempts = 0;
-  std::uint64_t superseded = 0;
-  std::uint64_t runs_in_memory = 0;
-  std::uint64_t task_states_in_memory = 0;
-  std::uint64_t live_attempts = 0;
-  std::uint64_t runs_stuck = 0;
-  std::uint64_t timers = 0;
-  bool lost = false;    // another engine owns the shards, or the store is damaged: it has stopped
-  std::string trouble;  // the store refuses rounds: why; empty = none
-};
-
 /// The transactional state machine over all shards that it owns: gather, step, commit, perform.
 ///
 /// Life.  Construct, Open, Tick until done (or EngineLoop), Close, destroy.  Ports must outlive it.
 /// Threads.  Open, Tick and Close on one control thread.  Start, Execute, stats, StopQueueing and
-///   the AttemptSink calls from any thread: they only post to the mailbox.
+///   the calls of the sinks from any thread: they only post to the mailbox.
 /// Durability.  A callback is called after the commit of what it reports (I1).
 /// Errors.  A store that fails is retried with the same bytes; a lost lease ends the engine
 ///   (`stats().lost`): it then writes nothing more.
-class Engine final : public executor::AttemptSink {
+class Engine final : public executor::AttemptSink,
+                     public dispatcher::RetrySink,
+                     public dispatcher::FailureSink {
  public:
   using StartCallback = std::function<void(Result<control::Started>)>;
   using CommandCallback = std::function<void(Status)>;
@@ -134,6 +125,12 @@ class Engine final : public executor::AttemptSink {
   void Started(const model::AttemptKey& key) override;
   void Ended(const model::AttemptKey& key, model::Outcome outcome) override;
   void CapacityChanged() override;
+  /// As if Dispatch had answered so (`Answered` is the one policy).
+  void HandleDispatchFailure(const model::AttemptKey& key,
+                             const executor::OfferResult& result) override;
+  void HandleDispatchRecovery(const model::AttemptKey& key) override;
+  /// Ends the task as failed (`dispatch_failed`), unless its attempt has started.
+  void MarkTaskDispatchFailed(const model::AttemptKey& key, std::string_view reason) override;
 
  private:
   friend class EnginePeer;  // the simulator compares memory with the store
@@ -155,15 +152,6 @@ class Engine final : public executor::AttemptSink {
     std::variant<model::Event, StartWork, CommandWork> what;
     std::int64_t inbox_id = 0;  // 0 = not from the inbox
     std::string dedupe_key;
-  };
-  struct ReadyTask {
-    int priority;
-    std::uint64_t order;  // smaller = earlier
-    RunNo run;
-    TaskNo task;
-    bool operator<(const ReadyTask& other) const {
-      return priority != other.priority ? priority < other.priority : order > other.order;
-    }
   };
   /// By what the lists of a store find a run.
   struct Listing {
@@ -192,6 +180,7 @@ class Engine final : public executor::AttemptSink {
     bool continuing = false;                        // ContinueRun or StartRun is in the backlog
     bool deleted = false;
     bool active = false;  // counted as running: so the store has it
+    std::array<std::uint32_t, model::kTaskStateCount> counted{};  // in stats_.tasks
   };
   struct LiveRef {
     RunNo run;
@@ -204,9 +193,11 @@ class Engine final : public executor::AttemptSink {
   /// An executor may have it or not: it is asked until it knows.
   static constexpr int kInDoubt = -2;
   struct Lane {
-    std::priority_queue<ReadyTask> ready;
-    std::deque<LiveRef> deferred;  // accepted by nobody yet, same epoch
-    std::uint32_t live = 0;        // attempts not yet settled
+    ReadyQueue ready;
+    std::deque<LiveRef> deferred = {};  // accepted by nobody yet, same epoch
+    std::uint32_t live = 0;             // attempts not yet settled
+    bool troubled = false;              // the executor could not answer last time
+    Duration recovered_at{0};
   };
   struct Timer {
     Duration due;  // monotonic
@@ -229,7 +220,13 @@ class Engine final : public executor::AttemptSink {
     RunNo run;
     model::Changes::Evaluation asked;
   };
-  using Mail = std::variant<Work, StartedNote, Unanswered>;
+  /// What an executor said of an attempt that was taken before it did.
+  struct LateAnswer {
+    model::AttemptKey key;
+    executor::OfferResult result;
+    bool fails_task = false;
+  };
+  using Mail = std::variant<Work, StartedNote, Unanswered, LateAnswer>;
 
   /// A round whose bytes are fixed and whose commit is not known yet.
   struct Pending {
@@ -238,6 +235,11 @@ class Engine final : public executor::AttemptSink {
     int failures = 0;
     bool maybe_committed = false;
     Duration retry_at{0};
+  };
+  struct DuePage {
+    std::optional<store::RunStore::DueAfter> after;
+    std::vector<model::RunHeader> runs;
+    bool last = false;
   };
   struct Stuck {
     TenantId tenant;
@@ -255,10 +257,18 @@ class Engine final : public executor::AttemptSink {
   bool IsWanted(const Timer& timer) const;
   void WakeRun(const Timer& timer);
   void GatherStarted();
+  /// False: the store did not answer, so it is to be done later.
+  bool ApplyLate(const LateAnswer& late);
+  void ApplyLateFailure(Slot& slot, const LiveRef& ref, const LateAnswer& late);
   Work DecodeInbox(const store::InboxRow& row);
   /// An event of a run in memory.
   Work EventOf(const Slot& slot, model::Event event) const;
   void Admit();
+  bool MayAdmit() const;
+  Result<DuePage> ReadDuePage(Instant now) const;
+  void ReadAhead();
+  /// What a round changed is not to be admitted as it was before.
+  void ForgetDue(const store::Round& round);
   /// False: the store did not answer, so it is to be done later.
   bool AdmitRun(model::RunHeader run, Instant now);
   bool HasRoom(std::uint32_t tasks) const;
@@ -312,7 +322,12 @@ class Engine final : public executor::AttemptSink {
   };
   void PerformSlot(Slot& slot, Effects& effects);
   void Offer(const executor::Attempt& attempt);
+  /// What each disposition leads to, whether it came at once or late.
+  void Answered(const Slot& slot, const executor::Attempt& attempt,
+                const executor::OfferResult& result);
   void OfferAgain(std::size_t lane);
+  /// The executor answers: what waited for that is offered within seconds.
+  void Recovered(std::size_t lane);
   /// No executor takes more: what none has is ended by the owner, once that is certain.
   void HandBack();
   void InspectRecovered();
@@ -331,6 +346,12 @@ class Engine final : public executor::AttemptSink {
   void Evict(RunNo run);
 
   void CountActive(Slot& slot);
+  /// What a commit changed, in stats_ and in the log.
+  void Measure(Slot& slot);
+  void MeasureOffer(const executor::Attempt& attempt, const executor::OfferResult& result);
+  void LogEnd(const Slot& slot, const model::AttemptRecord& record);
+  /// Tasks per state, since the last time.  `ended`: those that ended count as such.
+  void CountTasks(Slot& slot, bool ended);
 
   // slots.cc
   /// The run in memory, loaded if need be; kConflict if it is parked as stuck.
@@ -395,6 +416,9 @@ class Engine final : public executor::AttemptSink {
   std::deque<executor::Attempt> to_inspect_;
   /// Attempts that no executor is known to have: soft answers so far, kAnsweredNo or kInDoubt.
   std::map<LiveRef, int> soft_failures_;
+  /// Soft answers to attempts that were dispatched after them, should a late one follow.
+  std::map<LiveRef, int> overcome_failures_;
+  std::vector<LateAnswer> late_;  // the store did not answer
   std::unordered_map<RunNo, std::vector<Work>> stuck_works_;
   std::unordered_set<RunNo> unloadable_;
   std::deque<Stuck> to_mark_;  // parked in memory, not yet in the store
@@ -415,6 +439,7 @@ class Engine final : public executor::AttemptSink {
   Duration admit_at_{0};
   Duration next_scan_{0};
   std::optional<store::RunStore::DueAfter> due_after_;
+  std::optional<DuePage> due_page_;  // read while a round was committed
   EngineStats stats_;
 };
 

@@ -13,6 +13,7 @@
 #include "headworks/base/ids.h"
 #include "headworks/base/result.h"
 #include "headworks/base/time.h"
+#include "headworks/executor/dispatch_error.h"
 #include "headworks/model/attempt.h"
 #include "headworks/model/workflow.h"
 
@@ -64,12 +65,21 @@ struct Metrics {
   std::uint64_t failed = 0;
   Duration mean_duration{};
   Duration p99_duration{};
+  /// Of tasks' output, because the log store did not take them.
+  std::uint64_t lines_dropped = 0;
+  std::uint64_t available() const { return max > active ? max - active : 0; }
 };
 
 struct OfferResult {
   model::Disposition disposition = model::Disposition::kDispatched;
   std::string cause;  // empty when dispatched
+  /// Unset when dispatched, and where the platform only said "later".
+  std::optional<DispatchError> error;
+  /// False: it was taken by something on the way, and the executor has not answered yet.
+  bool answered = true;
 };
+/// The answer to an offer that was not taken; the disposition follows from `error`.
+OfferResult NotTaken(DispatchError error, std::string cause);
 
 /// Where an executor says what became of attempts.  Implemented by the engine.
 ///

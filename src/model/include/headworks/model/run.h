@@ -108,9 +108,12 @@ struct ResetCursor {
     kMark = 4,
     /// A mark made main tasks run after `finally`: on_cancel and finally tasks once more.
     kFinally = 5,
+    /// kFrom and kMark of all instances of the matrix that `task` is one of.
+    kFromGroup = 6,
+    kMarkGroup = 7,
   };
   Kind kind = Kind::kNone;
-  TaskNo task;  // kFrom, kMark
+  TaskNo task;  // of a task or a group
 };
 
 /// The run row.

@@ -74,7 +74,7 @@ struct ResumeRun {
 /// kAll) if it is not terminal.
 struct RerunTasks {
   ResetCursor::Kind kind = ResetCursor::Kind::kFailed;
-  TaskNo task;  // kFrom
+  TaskNo task;  // kFrom, kFromGroup
   std::string actor;
 };
 /// Sets how a task ended.  `state` is kSucceeded, kFailed or kSkipped.  kConflict if it is live.
@@ -82,6 +82,7 @@ struct MarkTask {
   TaskNo task;
   TaskState state = TaskState::kSucceeded;
   std::string actor;
+  bool group = false;  // with all instances of the matrix that `task` is one of
 };
 /// Goes on with a large consequence (`Changes::more`).
 struct ContinueRun {};

@@ -133,6 +133,8 @@ struct Task {
   std::string id;
   /// Of a matrix's instance: the id it was written under, and its combination, a JSON object.
   std::string group, matrix;
+  /// ... and the names in it whose values stand in the id, in that order.
+  std::vector<std::string> axes;
   TaskRole role = TaskRole::kMain;
   /// Ids of upstream tasks; each of the same role, except that `finally` and `on_cancel` tasks may
   /// only need tasks of their own role.
@@ -265,6 +267,9 @@ class Workflow {
   std::uint32_t size() const { return static_cast<std::uint32_t>(definition_.tasks.size()); }
   const Task& task(TaskNo no) const { return definition_.tasks[no.value]; }
   std::optional<TaskNo> Find(std::string_view id) const;
+  /// What people mean by `id`: that task, or all instances of the matrix of that name, ascending.
+  /// kNotFound names the nearest id.
+  Result<std::vector<TaskNo>> Select(std::string_view id) const;
   std::span<const TaskNo> upstreams(TaskNo no) const;
   std::span<const TaskNo> downstreams(TaskNo no) const;
   /// Tasks of `role`: a contiguous range of numbers [first, second).

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,9 +15,14 @@
 #include "headworks/base/time.h"
 #include "headworks/control/control.h"
 #include "headworks/log_store/log_store.h"
+#include "headworks/metrics/family.h"
 #include "headworks/model/run.h"
 #include "headworks/model/workflow.h"
 #include "headworks/store/run_store.h"
+
+namespace headworks::executor {
+class Executor;
+}
 
 /// Headworks inside your program.
 namespace headworks {
@@ -49,6 +55,26 @@ struct RunnerOptions {
   std::uint32_t inline_queue_depth = 1'024;
   /// For tasks that set no `timeout` of their own.  0 = none.
   Duration task_timeout{0};
+  /// Ready tasks are queued by tenant in turn, within a tenant by priority, then by age.  Waiting
+  /// so long counts as much as one step of priority; 0 = nothing.
+  Duration priority_ageing = std::chrono::minutes(1);
+  /// Tasks that a tenant may queue in its turn, 1 to 1,000; those that are not named, 1.
+  std::map<std::string, std::uint32_t, std::less<>> tenant_weights;
+
+  /// Attempts, for each executor, that may wait for a thread to hand them over, so that the engine
+  /// never waits for a platform that answers slowly.  0 = none: the engine's own thread does it,
+  /// which is best for "inline" and "process".  At most 1,000,000.
+  std::uint32_t dispatch_buffer_size = 0;
+  /// Those threads, for each executor, where there is a buffer; at least one.  At most 1,024.
+  std::uint32_t dispatch_workers = 4;
+  /// How long Shutdown waits for an executor to answer what is being handed to it.
+  Duration dispatch_drain_timeout = std::chrono::seconds(15);
+  /// Executors of your own, by key, beside "inline" and "process".  Borrowed; each must outlive the
+  /// runner.
+  std::map<std::string, executor::Executor*> executors;
+  /// Keys of the executors that C++ functions and commands go to.  An unknown one fails Open.
+  std::string function_executor = "inline";
+  std::string command_executor = "process";
 
   /// Continue unfinished runs when opening.  If false they stay as they are until the next Open.
   bool enable_recovery = true;
@@ -118,13 +144,14 @@ class RunHandle {
   /// Until the run ended, or kUnavailable after `timeout` (the run goes on).
   Result<RunResult> Wait(Duration timeout = std::chrono::hours(24 * 365)) const;
   Result<model::RunHeader> Status() const;
-  /// The output of a task as JSON text; empty = none (yet).
+  /// The output of a task as JSON text; empty = none (yet).  Of a matrix, name one instance.
   Result<std::string> Output(std::string_view task_id) const;
   /// These return once the consequence is committed.  kConflict: the state forbids it.
   headworks::Status Cancel() const;
   headworks::Status Pause() const;
   headworks::Status Resume() const;
   headworks::Status RerunFailed() const;
+  /// The id of a matrix means all its instances.
   headworks::Status RerunFrom(std::string_view task_id) const;
   headworks::Status RerunAll() const;
 
@@ -193,6 +220,8 @@ class Runner {
   log_store::LogStore& logs();
 
   std::vector<ServiceHealth> Health() const;
+  /// All metrics as they stand (docs/metrics.md).  Not while Shutdown is under way.
+  std::vector<metrics::Family> Metrics() const;
   /// Starts nothing new and waits until no attempt is live, at most `timeout`.
   Status Drain(Duration timeout);
   /// Drain for `drain_timeout`, stop what is left, give the leases back.  Idempotent.

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,8 +12,8 @@
 namespace headworks::spec {
 
 /// The input of a run as JSON text: `{"params":{...},"input":{...}}`, with every parameter of the
-/// workflow, given or by default; without those whose default is a template and that are not given:
-/// its value is known when the run is.
+/// workflow, given or by default; without those whose default holds templates and that are not
+/// given: their value is known when the run is.
 ///
 /// `assignments` are "name=value".  A value is read as the type of the default: text stays text,
 /// numbers, booleans, lists and objects are JSON.  A parameter without default takes JSON lists and
@@ -24,10 +24,15 @@ Result<std::string> ParseParams(const model::WorkflowDefinition& workflow,
                                 std::span<const std::string> assignments,
                                 std::string_view input_json);
 
-/// The template that makes the default of a parameter; nullopt = the default is a value.
-std::optional<std::string> TemplateDefault(const model::Param& param);
-/// Whether the parameter takes what its template said.  kInvalidArgument names both.
-Status CheckParam(std::string_view name, const model::Param& param,
-                  const boost::json::value& value);
+/// Whether the default of the parameter holds templates: then its value is known when the run is.
+bool HasTemplateDefault(const model::Param& param);
+/// That value.  `variables`: `run` and `slot`.  A text that is one expression as a whole keeps the
+/// type of its value; where that is null and the default nothing else, the parameter has none.
+/// kInvalidArgument: an expression failed, or the parameter `name` does not take the value.
+Result<boost::json::value> RenderDefault(std::string_view name, const model::Param& param,
+                                         const boost::json::object& variables);
+/// Adds to `context`'s "params" those that were not given and whose defaults hold templates, made
+/// from the context's "run" and "slot".  Errors as of RenderDefault.
+Status RenderDefaults(const model::WorkflowDefinition& workflow, boost::json::object& context);
 
 }  // namespace headworks::spec

@@ -1,0 +1,16 @@
+# Two runs print their lines once and in order.
+file(REMOVE_RECURSE ${SCRATCH})
+file(MAKE_DIRECTORY ${SCRATCH})
+foreach(run IN ITEMS 1 2)
+  execute_process(COMMAND ${PROGRAM} ${SCRATCH}/state.db ${SCRATCH}/paper
+    RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT result EQUAL 0 OR NOT output STREQUAL "succeeded\n")
+    message(FATAL_ERROR "print: exit ${result}\n${output}")
+  endif()
+endforeach()
+file(STRINGS ${SCRATCH}/paper lines)
+list(TRANSFORM lines REPLACE "^[0-9]+/[0-9]+ " "")
+set(once "Dear reader,;this was printed once.")
+if(NOT lines STREQUAL "${once};${once}")
+  message(FATAL_ERROR "on the paper: ${lines}")
+endif()

@@ -1,0 +1,33 @@
+#include "monitoring.h"
+
+#include <fmt/format.h>
+
+namespace headworks::cli {
+namespace {
+
+using metrics_http::Response;
+
+Response Health(const Runner& runner) {
+  Response response;
+  for (const ServiceHealth& service : runner.Health()) {
+    if (!service.healthy) response.status = 503;
+    response.body += fmt::format("{} {}: {}\n", service.healthy ? "ok" : "trouble", service.name,
+                                 service.detail);
+  }
+  return response;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<metrics_http::HttpServer>> ServeMonitoring(const std::string& address,
+                                                                  Runner& runner) {
+  return metrics_http::HttpServer::Listen(address, [&runner](std::string_view path) -> Response {
+    if (path == "/metrics")
+      return {.content_type = std::string(metrics::kPrometheusContentType),
+              .body = metrics::PrometheusText(runner.Metrics())};
+    if (path == "/healthz") return Health(runner);
+    return {.status = 404, .body = "here are /metrics and /healthz\n"};
+  });
+}
+
+}  // namespace headworks::cli

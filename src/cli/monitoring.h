@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "headworks/base/result.h"
+#include "headworks/metrics_http/http_server.h"
+#include "headworks/runner/runner.h"
+
+namespace headworks::cli {
+
+/// Serves `/metrics` (Prometheus text) and `/healthz` (200, or 503 while a service has trouble; one
+/// line per service) of `runner`, which must outlive it and not shut down before.
+Result<std::unique_ptr<metrics_http::HttpServer>> ServeMonitoring(const std::string& address,
+                                                                  Runner& runner);
+
+}  // namespace headworks::cli

@@ -1,0 +1,34 @@
+#include "terminal.h"
+
+#include <gtest/gtest.h>
+
+namespace headworks::cli {
+namespace {
+
+TEST(ForScreen, PlainTextStaysAsItIs) {
+  for (const char* text : {"", "plain", "tab\tand\nnewline", "äß 漢 🙂 \xC2\xA0", "[31m ]0; ^["})
+    EXPECT_EQ(ForScreen(text), text);
+}
+
+TEST(ForScreen, EscapeSequencesAreDropped) {
+  EXPECT_EQ(ForScreen("\x1b[1;31mred\x1b[0m, \x1b[2J\x1b[?25lgone"), "red, gone");
+  EXPECT_EQ(ForScreen("\x1b]0;title\aa\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\"), "alink");
+  EXPECT_EQ(ForScreen("\x1bPq#0\x1b\\sixel"), "sixel");
+}
+
+TEST(ForScreen, OtherControlCharactersAreShown) {
+  EXPECT_EQ(ForScreen("50%\r100%\b\x7F\r"), "50%^M100%^H^?") << "the last return ends the line";
+  EXPECT_EQ(ForScreen(std::string_view("\0\x1b", 2)), "^@^[");
+  EXPECT_EQ(ForScreen("\x1b"
+                      "c \x1b[31"),
+            "^[c ^[[31")
+      << "incomplete, or of another kind";
+  EXPECT_EQ(ForScreen("\x1b]0;never ended"), "^[]0;never ended");
+  EXPECT_EQ(ForScreen("\xC2\x9B"
+                      "31m\xFF"),
+            "\xEF\xBF\xBD"
+            "31m\xEF\xBF\xBD");
+}
+
+}  // namespace
+}  // namespace headworks::cli

@@ -1,0 +1,375 @@
+#include "headworks/dispatch/buffered_dispatcher.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "headworks/executor/execution_status.h"
+
+namespace headworks::dispatch {
+namespace {
+
+using executor::Attempt;
+using executor::DispatchError;
+using executor::NotTaken;
+using executor::OfferResult;
+using model::Disposition;
+
+constexpr std::size_t kMaxBufferSize = 1'000'000;
+constexpr std::size_t kMaxWorkers = 1'024;
+constexpr std::size_t kNamedInClose = 20;
+/// How long a worker waits after its sink threw.
+constexpr Duration kAfterThrow = std::chrono::seconds(1);
+constexpr Duration kLongestWait = std::chrono::hours(24 * 365);
+
+std::string NameOf(const Attempt& attempt) {
+  return fmt::format("{} of run {} (epoch {})", attempt.task().id, attempt.run_id.value,
+                     attempt.key.epoch.value);
+}
+
+}  // namespace
+
+BufferedDispatcher::BufferedDispatcher(const BufferConfig& config, const BufferPorts& ports)
+    : config_(config), ports_(ports) {}
+
+BufferedDispatcher::~BufferedDispatcher() {
+  const std::scoped_lock lock(mutex_);
+  closed_ = true;
+  for (Lane& lane : lanes_) {
+    lane.queue.clear();
+    lane.work.notify_all();
+  }
+}
+
+Status BufferedDispatcher::StartWithoutThreads(executor::AttemptSink& sink,
+                                               dispatcher::RetrySink& late) {
+  const auto check = [](std::string_view name, std::size_t value, std::size_t max) -> Status {
+    if (value <= max) return {};
+    return Error{Code::kInvalidArgument,
+                 fmt::format("dispatch buffer: {} is {}; at most {}", name, value, max)};
+  };
+  HEADWORKS_TRY(check("buffer_size", config_.buffer_size, kMaxBufferSize));
+  HEADWORKS_TRY(check("workers", config_.workers, kMaxWorkers));
+  const std::scoped_lock lock(mutex_);
+  if (sink_ != nullptr) return Error{Code::kConflict, "dispatch buffer: started already"};
+  sink_ = &sink;
+  late_ = &late;
+  lanes_ = std::vector<Lane>(ports_.inner.lanes());
+  return {};
+}
+
+Status BufferedDispatcher::Start(executor::AttemptSink& sink, dispatcher::RetrySink& late) {
+  HEADWORKS_TRY(StartWithoutThreads(sink, late));
+  if (config_.buffer_size == 0) return {};
+  for (Lane& lane : lanes_)
+    for (std::size_t i = 0; i < std::max<std::size_t>(config_.workers, 1); ++i)
+      threads_.emplace_back([this, &lane] { Work(lane); });
+  return {};
+}
+
+executor::Capacity BufferedDispatcher::GetCapacity(std::size_t lane) const {
+  const executor::Capacity inner = ports_.inner.GetCapacity(lane);
+  if (config_.buffer_size == 0) return inner;
+  const std::scoped_lock lock(mutex_);
+  if (sink_ == nullptr || closed_) return {.max = inner.max, .used = inner.max};
+  const Lane& here = lanes_[lane];
+  const std::size_t places = inner.free() - std::min(inner.free(), here.entries);
+  const std::size_t room = config_.buffer_size - std::min(config_.buffer_size, here.queue.size());
+  const auto free = static_cast<std::uint32_t>(std::min(places, room));
+  if (free == 0) here.room_wanted = true;
+  return {.max = inner.max, .used = inner.max - free};
+}
+
+OfferResult BufferedDispatcher::Dispatch(const Attempt& attempt) {
+  const Duration now = ports_.clock.Monotonic();
+  if (config_.buffer_size == 0) {
+    OfferResult result = Send(attempt);
+    ports_.metrics.Latency(ports_.clock.Monotonic() - now);
+    return result;
+  }
+  std::unique_lock lock(mutex_);
+  if (sink_ == nullptr || closed_)
+    return NotTaken(DispatchError::kNoCapacity, closed_ ? "the dispatch buffer is closing"
+                                                        : "the dispatch buffer is not started");
+  if (entries_.contains(IdOf(attempt.key))) return {.answered = false};
+  Lane& lane = lanes_[ports_.inner.LaneOf(attempt.task())];
+  if (lane.queue.size() >= config_.buffer_size) {
+    lane.room_wanted = true;
+    ports_.metrics.AtCapacity();
+    return NotTaken(DispatchError::kNoCapacity, "the dispatch buffer is full");
+  }
+  PutLocked(attempt, now);
+  lock.unlock();
+  lane.work.notify_one();
+  return {.answered = false};
+}
+
+BufferedDispatcher::Entry& BufferedDispatcher::PutLocked(const Attempt& attempt, Duration now) {
+  const Id id = IdOf(attempt.key);
+  Entry* entry = nullptr;
+  if (spare_.empty()) {
+    entry = &entries_[id];
+  } else {
+    Entries::node_type node = std::move(spare_.back());
+    spare_.pop_back();
+    node.key() = id;
+    entry = &entries_.insert(std::move(node)).position->second;
+  }
+  *entry = {.attempt = attempt, .lane = ports_.inner.LaneOf(attempt.task()), .taken_at = now};
+  ++lanes_[entry->lane].entries;
+  lanes_[entry->lane].queue.push_back(entry);
+  DepthChangedLocked(+1);
+  return *entry;
+}
+
+void BufferedDispatcher::Work(Lane& lane) {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    lane.work.wait(lock, [&] { return !lane.queue.empty() || closed_; });
+    if (lane.queue.empty()) return;
+    lock.unlock();
+    if (SendOne(lane) != Sent::kUntold) continue;
+    lock.lock();
+    lane.work.wait_for(lock, kAfterThrow, [this] { return closed_; });
+  }
+}
+
+bool BufferedDispatcher::SendNext() {
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    std::unique_lock lock(mutex_);
+    Lane& lane = lanes_[next_lane_++ % lanes_.size()];
+    lock.unlock();
+    if (SendOne(lane) != Sent::kNothing) return true;
+  }
+  return false;
+}
+
+BufferedDispatcher::Sent BufferedDispatcher::SendOne(Lane& lane) {
+  std::unique_lock lock(mutex_);
+  if (lane.queue.empty()) return Sent::kNothing;
+  Entry& entry = *lane.queue.front();
+  lane.queue.pop_front();
+  entry.sending = true;
+  ++sending_;
+  DepthChangedLocked(-1);
+  lock.unlock();
+
+  const OfferResult result = Send(entry.attempt);
+  ports_.metrics.Latency(ports_.clock.Monotonic() - entry.taken_at);
+  const bool taken = result.disposition == Disposition::kDispatched;
+  // Before it leaves the buffer: whoever asks meanwhile hears that it is pending.
+  const bool told = taken || Tell(entry.attempt, result);
+
+  lock.lock();
+  --sending_;
+  const bool recovered = taken && std::exchange(lane.troubled, false);
+  if (result.disposition == Disposition::kTransient) lane.troubled = true;
+  std::optional<Attempt> over;
+  bool cancel = false;
+  if (!told && !closed_) {
+    entry.sending = false;
+    lane.queue.push_back(&entry);
+    DepthChangedLocked(+1);
+  } else {
+    if (!told) untold_.push_back(NameOf(entry.attempt));
+    cancel = taken && entry.cancelled;
+    over = TakeLocked(entries_.find(IdOf(entry.attempt.key)));
+  }
+  const bool room = RoomWantedLocked(lane);
+  if (closed_ && sending_ == 0) quiet_.notify_all();
+  lock.unlock();
+  // It came before the executor knew what to cancel.
+  if (cancel) ports_.inner.Cancel(*over);
+  if (recovered) TellRecovery(*over);
+  if (room) sink_->CapacityChanged();
+  return told ? Sent::kSent : Sent::kUntold;
+}
+
+OfferResult BufferedDispatcher::Send(const Attempt& attempt) {
+  OfferResult result;
+  try {
+    result = ports_.inner.Dispatch(attempt);
+  } catch (const std::exception& error) {
+    result = AfterThrow(attempt, error.what());
+  } catch (...) {
+    result = AfterThrow(attempt, "something that is no std::exception");
+  }
+  if (result.disposition != Disposition::kDispatched) ports_.metrics.InnerError(result);
+  return result;
+}
+
+OfferResult BufferedDispatcher::AfterThrow(const Attempt& attempt, std::string_view what) {
+  ports_.log.Error("an offer threw; only its attempt is concerned",
+                   {{"attempt", NameOf(attempt)}, {"error", std::string(what)}});
+  const std::string cause = fmt::format("its executor threw: {}", what);
+  // It may have happened all the same: a new epoch needs a definite no (I4).
+  try {
+    const auto known = ports_.inner.Inspect({&attempt, 1});
+    if (!known || std::holds_alternative<executor::Unknown>(known->front()))
+      return NotTaken(DispatchError::kStore, cause);
+    if (!std::holds_alternative<executor::Absent>(known->front())) return {};
+  } catch (...) {
+    return NotTaken(DispatchError::kStore, cause);
+  }
+  return NotTaken(DispatchError::kExecutionFailed, cause);
+}
+
+bool BufferedDispatcher::Tell(const Attempt& attempt, const OfferResult& result) {
+  std::string error = "something that is no std::exception";
+  try {
+    late_->HandleDispatchFailure(attempt.key, result);
+    return true;
+  } catch (const std::exception& thrown) {
+    error = thrown.what();
+  } catch (...) {  // said below
+  }
+  ports_.log.Error("an answer could not be told; its attempt is sent again",
+                   {{"attempt", NameOf(attempt)},
+                    {"answer", std::string(model::DispositionName(result.disposition))},
+                    {"error", error}});
+  return false;
+}
+
+void BufferedDispatcher::TellRecovery(const Attempt& attempt) {
+  try {
+    late_->HandleDispatchRecovery(attempt.key);
+  } catch (const std::exception& thrown) {  // what waits comes back by itself, later
+    ports_.log.Error("that an executor answers again could not be told",
+                     {{"attempt", NameOf(attempt)}, {"error", thrown.what()}});
+  }
+}
+
+Attempt BufferedDispatcher::TakeLocked(Entries::iterator at) {
+  Entries::node_type node = entries_.extract(at);
+  Attempt attempt = std::move(node.mapped().attempt);
+  --lanes_[node.mapped().lane].entries;
+  spare_.push_back(std::move(node));
+  return attempt;
+}
+
+Attempt BufferedDispatcher::WithdrawLocked(Entries::iterator at) {
+  std::erase(lanes_[at->second.lane].queue, &at->second);
+  DepthChangedLocked(-1);
+  return TakeLocked(at);
+}
+
+void BufferedDispatcher::DepthChangedLocked(std::ptrdiff_t by) {
+  depth_ += static_cast<std::size_t>(by);
+  ports_.metrics.QueueDepth(depth_);
+}
+
+bool BufferedDispatcher::RoomWantedLocked(Lane& lane) {
+  return lane.room_wanted && !closed_ && lane.queue.size() < config_.buffer_size &&
+         std::exchange(lane.room_wanted, false);
+}
+
+void BufferedDispatcher::Cancel(const Attempt& attempt) {
+  std::unique_lock lock(mutex_);
+  const auto at = entries_.find(IdOf(attempt.key));
+  if (at != entries_.end()) at->second.cancelled = true;
+  if (at == entries_.end() || at->second.sending) {
+    lock.unlock();
+    return ports_.inner.Cancel(attempt);
+  }
+  Lane& lane = lanes_[at->second.lane];
+  static_cast<void>(WithdrawLocked(at));
+  const bool room = RoomWantedLocked(lane);
+  lock.unlock();
+  ports_.inner.Cancel(attempt);
+  if (!Tell(attempt, NotTaken(DispatchError::kNoCapacity, "withdrawn before it was sent"))) {
+    // It is sent after all, and cancelled where it arrives.
+    lock.lock();
+    PutLocked(attempt, ports_.clock.Monotonic()).cancelled = true;
+    lock.unlock();
+    lane.work.notify_one();
+  }
+  if (room) sink_->CapacityChanged();
+}
+
+Result<std::vector<executor::Inspection>> BufferedDispatcher::Inspect(
+    std::span<const Attempt> attempts) {
+  enum class Place : std::uint8_t { kGone, kWaiting, kSending };
+  std::vector<Place> places(attempts.size(), Place::kGone);
+  {
+    const std::scoped_lock lock(mutex_);
+    for (std::size_t i = 0; i < attempts.size(); ++i)
+      if (const auto at = entries_.find(IdOf(attempts[i].key)); at != entries_.end())
+        places[i] = at->second.sending ? Place::kSending : Place::kWaiting;
+  }
+  auto known = ports_.inner.Inspect(attempts);
+  auto answers = known ? *std::move(known)
+                       : std::vector<executor::Inspection>(
+                             attempts.size(), executor::Unknown{known.error().message});
+  for (std::size_t i = 0; i < attempts.size(); ++i)
+    if (places[i] != Place::kGone && (std::holds_alternative<executor::Absent>(answers[i]) ||
+                                      std::holds_alternative<executor::Unknown>(answers[i])))
+      answers[i] = executor::Pending{places[i] == Place::kWaiting ? "waits in the dispatch buffer"
+                                                                  : "is being sent"};
+  return answers;
+}
+
+void BufferedDispatcher::Settled(std::span<const Attempt> attempts) {
+  bool room = false;
+  std::unique_lock lock(mutex_);
+  for (const Attempt& attempt : attempts) {
+    // It was to be sent again, and had arrived the first time.
+    const auto at = entries_.find(IdOf(attempt.key));
+    if (at == entries_.end() || at->second.sending) continue;
+    Lane& lane = lanes_[at->second.lane];
+    static_cast<void>(WithdrawLocked(at));
+    room |= RoomWantedLocked(lane);
+  }
+  lock.unlock();
+  ports_.inner.Settled(attempts);
+  if (room) sink_->CapacityChanged();
+}
+
+Status BufferedDispatcher::Close(Duration timeout) {
+  const OfferResult closing =
+      NotTaken(DispatchError::kNoCapacity, "the dispatch buffer is closing");
+  std::vector<Attempt> waiting;
+  std::unique_lock lock(mutex_);
+  closed_ = true;
+  for (Lane& lane : lanes_) {
+    while (!lane.queue.empty())
+      waiting.push_back(WithdrawLocked(entries_.find(IdOf(lane.queue.front()->attempt.key))));
+    lane.work.notify_all();
+  }
+  sending_ += waiting.size();  // another Close waits for these too
+  lock.unlock();
+  std::vector<std::string> abandoned;
+  for (const Attempt& attempt : waiting)
+    if (!Tell(attempt, closing)) abandoned.push_back(NameOf(attempt));
+
+  lock.lock();
+  sending_ -= waiting.size();
+  if (sending_ == 0) quiet_.notify_all();
+  std::ranges::move(abandoned, std::back_inserter(untold_));
+  quiet_.wait_for(lock, std::min(config_.drain_timeout, kLongestWait),
+                  [this] { return sending_ == 0; });
+  abandoned = untold_;
+  for (const auto& [id, entry] : entries_) abandoned.push_back(NameOf(entry.attempt));
+  lock.unlock();
+
+  Status drained = ports_.inner.Close(timeout);
+  if (abandoned.empty()) return drained;
+  const std::size_t count = abandoned.size();
+  abandoned.resize(std::min(count, kNamedInClose));
+  std::string message = fmt::format("{} attempts are still on their way to an executor: {}", count,
+                                    fmt::join(abandoned, "; "));
+  if (!drained) message += "; " + drained.error().message;
+  return Error{Code::kDrainTimeout, std::move(message)};
+}
+
+void FailEveryTask::HandleDispatchFailure(const model::AttemptKey& key, const OfferResult& result) {
+  if (result.disposition == Disposition::kDeferred)
+    return sink_.Ended(key,
+                       executor::OutcomeOf(executor::ExecutionStatus::kInterrupted, result.cause));
+  failures_.MarkTaskDispatchFailed(
+      key, fmt::format("{}: {}", model::DispositionName(result.disposition), result.cause));
+}
+
+}  // namespace headworks::dispatch

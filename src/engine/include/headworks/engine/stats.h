@@ -1,0 +1,58 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headworks/metrics/histogram.h"
+#include "headworks/model/attempt.h"
+#include "headworks/model/run.h"
+
+namespace headworks::engine {
+
+/// 1 to 5,000 rows of a round.
+inline constexpr double kRoundRows[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1'000, 2'000, 5'000};
+
+/// How it stands with one executor.
+struct LaneStats {
+  std::string executor;
+  std::uint64_t ready = 0;  // tasks that wait for credit; may count some that no longer do
+  std::uint64_t live = 0;   // attempts not yet settled, those included that it deferred
+  metrics::Histogram attempt_duration{metrics::kTaskSeconds};
+};
+
+/// Figures for health, metrics, benches and tests.  Counted on the control thread alone, published
+/// once per Tick; what is counted has been committed.
+struct EngineStats {
+  // Since the start.
+  std::uint64_t rounds = 0;
+  std::uint64_t rows = 0;
+  std::uint64_t runs_started = 0;
+  std::uint64_t runs_finished = 0;
+  std::uint64_t attempts = 0;
+  std::uint64_t superseded = 0;
+  std::uint64_t commits_failed = 0;
+  std::uint64_t inbox_messages = 0;
+  std::array<std::uint64_t, 6> runs_ended{};      // by RunState
+  std::array<std::uint64_t, 9> attempts_ended{};  // by Verdict
+  std::array<std::uint64_t, 7> offers{};          // by Disposition
+  std::array<std::uint64_t, model::kTaskStateCount> tasks_ended{};
+  metrics::Histogram round_duration{metrics::kAnswerSeconds};  // from gather to the last effect
+  metrics::Histogram round_rows{kRoundRows};
+  metrics::Histogram commit_duration{metrics::kAnswerSeconds};
+
+  // Now.
+  std::uint64_t runs_in_memory = 0;
+  std::uint64_t task_states_in_memory = 0;
+  std::array<std::int64_t, model::kTaskStateCount> tasks{};  // of those runs
+  std::uint64_t live_attempts = 0;
+  std::uint64_t runs_stuck = 0;
+  std::uint64_t timers = 0;
+  std::vector<LaneStats> lanes;
+  bool lost = false;    // another engine owns the shards, or the store is damaged: it has stopped
+  std::string trouble;  // the store refuses rounds: why; empty = none
+};
+
+}  // namespace headworks::engine

@@ -1,0 +1,92 @@
+#include "headworks/engine/ready_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace headworks::engine {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+/// Tasks are told apart by their run's number.
+class ReadyQueueTest : public testing::Test {
+ protected:
+  void Push(const char* tenant, std::int64_t run, int priority = 0, Duration since = Duration(0)) {
+    queue_.Push(TenantId(tenant), {queue_.Rank(priority, since), pushed_++, RunNo(run), TaskNo(0)});
+  }
+  std::string PopAll() {
+    std::string runs;
+    while (!queue_.empty()) runs += std::to_string(queue_.Pop().run.value) + " ";
+    return runs;
+  }
+
+  ReadyOrder order_;
+  ReadyQueue queue_{order_};
+  std::uint64_t pushed_ = 0;
+};
+
+TEST_F(ReadyQueueTest, HigherPriorityThenOlderFirst) {
+  Push("a", 1);
+  Push("a", 2, 5);
+  Push("a", 3);
+  Push("a", 4, -5);
+  EXPECT_EQ(PopAll(), "2 1 3 4 ");
+}
+
+TEST_F(ReadyQueueTest, WaitingAddsToPriority) {
+  Push("a", 1, 0, minutes(0));
+  Push("a", 2, 3, minutes(3) - Duration(1));
+  Push("a", 3, 3, minutes(3) + Duration(1));
+  EXPECT_EQ(PopAll(), "2 1 3 ");
+}
+
+TEST_F(ReadyQueueTest, AtTheBoundOfAgeingTheOlderIsFirst) {
+  Push("a", 1, 0, minutes(0));
+  Push("a", 2, 3, minutes(3));
+  EXPECT_EQ(PopAll(), "1 2 ");
+}
+
+TEST_F(ReadyQueueTest, WithoutAgeingPriorityAloneCounts) {
+  order_.ageing = Duration(0);
+  Push("a", 1, 0, minutes(0));
+  Push("a", 2, 1, minutes(10'000));
+  Push("a", 3, 0, minutes(20'000));
+  EXPECT_EQ(PopAll(), "2 1 3 ");
+}
+
+TEST_F(ReadyQueueTest, TheExtremesOfPriorityKeepTheirOrder) {
+  order_.ageing = Duration::max();
+  Push("a", 1, -2'000, std::chrono::hours(24 * 365 * 100));
+  Push("a", 2, 2'000, seconds(1));
+  EXPECT_EQ(PopAll(), "2 1 ");
+}
+
+TEST_F(ReadyQueueTest, TenantsTakeTurnsHoweverManyTasksOneHas) {
+  for (int run = 1; run <= 4; ++run) Push("flood", run, 100);
+  Push("b", 10, -100);
+  Push("c", 20);
+  EXPECT_EQ(PopAll(), "1 10 20 2 3 4 ");
+}
+
+TEST_F(ReadyQueueTest, ATenantQueuesAsManyInItsTurnAsItWeighs) {
+  order_.tenant_weights = {{"heavy", 3}};
+  for (int run = 1; run <= 5; ++run) Push("heavy", run);
+  for (int run = 11; run <= 13; ++run) Push("light", run);
+  EXPECT_EQ(PopAll(), "1 2 3 11 4 5 12 13 ");
+}
+
+TEST_F(ReadyQueueTest, ATenantThatComesBackWaitsForItsTurn) {
+  Push("a", 1);
+  Push("b", 11);
+  Push("b", 12);
+  EXPECT_EQ(queue_.size(), 3U);
+  EXPECT_EQ(queue_.Pop().run, RunNo(1));
+  EXPECT_EQ(queue_.size(), 2U);
+  Push("a", 2);
+  EXPECT_EQ(PopAll(), "11 2 12 ");
+}
+
+}  // namespace
+}  // namespace headworks::engine

@@ -1,0 +1,253 @@
+// The one table of all metrics: what is served, and what docs/metrics.md is made from.
+
+#include "metrics_table.h"
+
+#include <fmt/format.h>
+
+#include "headworks/model/attempt.h"
+#include "headworks/model/run.h"
+#include "headworks/runner/metrics.h"
+
+namespace headworks {
+namespace {
+
+using metrics::Family;
+using metrics::Type;
+
+struct Row {
+  std::string_view name;
+  Type type;
+  /// "name: values", or empty.
+  std::string_view labels;
+  std::string_view help;
+  void (*collect)(const Figures& figures, Family& family);
+};
+
+void Add(Family& family, metrics::Labels labels, std::uint64_t value) {
+  family.samples.push_back({std::move(labels), static_cast<double>(value), std::nullopt});
+}
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+/// A figure of the engine, where there is one.
+template <auto Member>
+void Engine(const Figures& figures, Family& family) {
+  if (figures.engine) Add(family, {}, (*figures.engine).*Member);
+}
+template <auto Member>
+void EngineHistogram(const Figures& figures, Family& family) {
+  if (figures.engine) family.samples.push_back({{}, 0, (*figures.engine).*Member});
+}
+template <auto Member>
+void Lanes(const Figures& figures, Family& family) {
+  if (!figures.engine) return;
+  for (const engine::LaneStats& lane : figures.engine->lanes)
+    Add(family, {{"executor", lane.executor}}, lane.*Member);
+}
+template <auto Member>
+void Executors(const Figures& figures, Family& family) {
+  for (const auto& [name, metrics] : figures.executors)
+    Add(family, {{"executor", name}}, metrics.*Member);
+}
+template <auto Member>
+void Dispatch(const Figures& figures, Family& family) {
+  if (figures.engine) Add(family, {}, figures.dispatch.*Member);
+}
+template <auto Member>
+void Process(const Figures& figures, Family& family) {
+  family.samples.push_back({{}, static_cast<double>(figures.process.*Member), std::nullopt});
+}
+
+/// One sample per enumerator from `First` on, out of an array that they index.
+template <auto Member, auto First, auto Name>
+void ByEnum(const Figures& figures, Family& family, std::string_view label) {
+  if (!figures.engine) return;
+  const auto& values = (*figures.engine).*Member;
+  for (auto i = static_cast<std::size_t>(First); i < values.size(); ++i)
+    Add(family, {{std::string(label), std::string(Name(static_cast<decltype(First)>(i)))}},
+        static_cast<std::uint64_t>(values[i]));
+}
+
+using S = engine::EngineStats;
+using L = engine::LaneStats;
+using M = executor::Metrics;
+using P = ProcessFigures;
+using D = dispatch::DispatchMetrics::Figures;
+
+constexpr Row kRows[] = {
+    {"headworks_build_info", Type::kGauge, "version", "Always 1: which program this is.",
+     [](const Figures&, Family& family) { Add(family, {{"version", HEADWORKS_VERSION}}, 1); }},
+    {"headworks_engine_healthy", Type::kGauge, "",
+     "1 while this process owns the store and can write to it, else 0.",
+     [](const Figures& figures, Family& family) {
+       if (figures.engine)
+         Add(family, {}, !figures.engine->lost && figures.engine->trouble.empty() ? 1 : 0);
+     }},
+
+    {"headworks_runs_started_total", Type::kCounter, "", "Runs that were made.",
+     Engine<&S::runs_started>},
+    {"headworks_runs_finished_total", Type::kCounter, "outcome: succeeded, failed, cancelled",
+     "Runs that ended; one that is run again ends again.",
+     [](const Figures& figures, Family& family) {
+       ByEnum<&S::runs_ended, model::RunState::kSucceeded, model::RunStateName>(figures, family,
+                                                                                "outcome");
+     }},
+    {"headworks_runs_in_memory", Type::kGauge, "",
+     "Runs with something to do now; the others wait in the store.", Engine<&S::runs_in_memory>},
+    {"headworks_runs_stuck", Type::kGauge, "",
+     "Runs set aside because their state cannot be read or written; see `headworks runs unstick`.",
+     Engine<&S::runs_stuck>},
+    {"headworks_timers", Type::kGauge, "", "Times that the engine waits for.", Engine<&S::timers>},
+
+    {"headworks_tasks", Type::kGauge,
+     "state: waiting, ready, queued, running, parked, succeeded, failed, skipped, "
+     "upstream_failed, cancelled",
+     "Tasks of the runs in memory.",
+     [](const Figures& figures, Family& family) {
+       ByEnum<&S::tasks, model::TaskState::kWaiting, model::TaskStateName>(figures, family,
+                                                                           "state");
+     }},
+    {"headworks_tasks_finished_total", Type::kCounter,
+     "state: succeeded, failed, skipped, upstream_failed, cancelled", "Tasks that ended.",
+     [](const Figures& figures, Family& family) {
+       ByEnum<&S::tasks_ended, model::TaskState::kSucceeded, model::TaskStateName>(figures, family,
+                                                                                   "state");
+     }},
+    {"headworks_tasks_ready", Type::kGauge, "executor",
+     "Tasks that wait until their executor takes more.", Lanes<&L::ready>},
+
+    {"headworks_attempts_started_total", Type::kCounter, "", "Attempts that were handed out.",
+     Engine<&S::attempts>},
+    {"headworks_attempts_finished_total", Type::kCounter,
+     "verdict: succeeded, retry, failed, skipped, snoozed, interrupted, cancelled, lost",
+     "Attempts that ended. lost: provably over without a word of their own.",
+     [](const Figures& figures, Family& family) {
+       ByEnum<&S::attempts_ended, model::Verdict::kSucceeded, model::VerdictName>(figures, family,
+                                                                                  "verdict");
+     }},
+    {"headworks_attempts_live", Type::kGauge, "executor", "Attempts that are not known to be over.",
+     Lanes<&L::live>},
+    {"headworks_attempts_superseded_total", Type::kCounter, "",
+     "Verdicts that were dropped: heard before, or of an attempt that no longer counts.",
+     Engine<&S::superseded>},
+    {"headworks_attempt_duration_seconds", Type::kHistogram, "executor",
+     "From the start of an attempt to its end, by its executor's clock.",
+     [](const Figures& figures, Family& family) {
+       if (!figures.engine) return;
+       for (const L& lane : figures.engine->lanes)
+         family.samples.push_back({{{"executor", lane.executor}}, 0, lane.attempt_duration});
+     }},
+    {"headworks_offers_total", Type::kCounter,
+     "disposition: dispatched, deferred, backpressure, transient, rejected, refused",
+     "What executors answered when they were offered an attempt.",
+     [](const Figures& figures, Family& family) {
+       ByEnum<&S::offers, model::Disposition::kDispatched, model::DispositionName>(figures, family,
+                                                                                   "disposition");
+     }},
+
+    {"headworks_dispatch_buffer_depth", Type::kGauge, "",
+     "Attempts that wait in the buffer before their executor.", Dispatch<&D::depth>},
+    {"headworks_dispatch_at_capacity_total", Type::kCounter, "",
+     "Attempts that were deferred because that buffer was full.", Dispatch<&D::at_capacity>},
+    {"headworks_dispatch_answers_total", Type::kCounter, "", "Offers that executors answered.",
+     Dispatch<&D::answered>},
+    {"headworks_dispatch_answer_seconds_total", Type::kCounter, "",
+     "How long they took to answer, from the engine's dispatch, in sum.",
+     [](const Figures& figures, Family& family) {
+       if (figures.engine)
+         family.samples.push_back({{}, Seconds(figures.dispatch.total_latency), std::nullopt});
+     }},
+    {"headworks_dispatch_not_taken_total", Type::kCounter,
+     "disposition: deferred, backpressure, transient, rejected, refused",
+     "Those of them that were not taken.",
+     [](const Figures& figures, Family& family) {
+       if (!figures.engine) return;
+       for (auto i = static_cast<std::size_t>(model::Disposition::kDeferred);
+            i < figures.dispatch.not_taken.size(); ++i)
+         Add(family,
+             {{"disposition",
+               std::string(model::DispositionName(static_cast<model::Disposition>(i)))}},
+             figures.dispatch.not_taken[i]);
+     }},
+
+    {"headworks_round_duration_seconds", Type::kHistogram, "",
+     "Of a round of the engine: from gathering what happened to the last effect of its commit.",
+     EngineHistogram<&S::round_duration>},
+    {"headworks_round_rows", Type::kHistogram, "", "Rows that a round wrote.",
+     EngineHistogram<&S::round_rows>},
+    {"headworks_commit_duration_seconds", Type::kHistogram, "",
+     "How long the store took to commit a round, or to refuse it.",
+     EngineHistogram<&S::commit_duration>},
+    {"headworks_commits_failed_total", Type::kCounter, "",
+     "Commits that the store refused, or of which it is not known whether they happened.",
+     Engine<&S::commits_failed>},
+    {"headworks_inbox_messages_total", Type::kCounter, "",
+     "Starts and commands of other processes that were answered.", Engine<&S::inbox_messages>},
+
+    {"headworks_executor_attempts_active", Type::kGauge, "executor", "Attempts that run now.",
+     Executors<&M::active>},
+    {"headworks_executor_attempts_max", Type::kGauge, "executor",
+     "How many attempts run at once at most.", Executors<&M::max>},
+    {"headworks_executor_attempts_executed_total", Type::kCounter, "executor",
+     "Attempts that the executor ended.", Executors<&M::executed>},
+    {"headworks_executor_attempts_failed_total", Type::kCounter, "executor",
+     "Those of them that failed.", Executors<&M::failed>},
+    {"headworks_log_lines_dropped_total", Type::kCounter, "executor",
+     "Lines of tasks' output that were given up because they could not be stored.",
+     Executors<&M::lines_dropped>},
+
+    {"headworks_store_size_bytes", Type::kGauge, "file: database, wal, logs",
+     "Bytes of the store on disk.",
+     [](const Figures& figures, Family& family) {
+       for (const auto& [file, bytes] : figures.store_files) Add(family, {{"file", file}}, bytes);
+     }},
+
+    {"process_cpu_seconds_total", Type::kCounter, "", "Processor time of this process.",
+     Process<&P::cpu_seconds>},
+    {"process_start_time_seconds", Type::kGauge, "", "When it started, in seconds since 1970.",
+     Process<&P::start_seconds>},
+    {"process_resident_memory_bytes", Type::kGauge, "", "Its memory that is in use.",
+     Process<&P::resident_bytes>},
+    {"process_virtual_memory_bytes", Type::kGauge, "", "Its memory that is reserved.",
+     Process<&P::virtual_bytes>},
+    {"process_open_fds", Type::kGauge, "", "Files that it has open.", Process<&P::open_files>},
+    {"process_max_fds", Type::kGauge, "", "Files that it may have open.", Process<&P::max_files>},
+    {"process_threads", Type::kGauge, "", "Its threads.", Process<&P::threads>},
+};
+
+}  // namespace
+
+std::vector<Family> MakeFamilies(const Figures& figures) {
+  std::vector<Family> families;
+  for (const Row& row : kRows) {
+    Family family{.name = row.name, .type = row.type, .help = row.help, .samples = {}};
+    row.collect(figures, family);
+    families.push_back(std::move(family));
+  }
+  return families;
+}
+
+std::string MetricsPage() {
+  std::string page =
+      "# Metrics\n\n"
+      "`headworks up --metrics-listen 127.0.0.1:9464` serves these to Prometheus at `/metrics`, "
+      "and\n"
+      "at `/healthz` whether the engine works ([Monitoring](monitoring.md)). C++ programs get "
+      "them\n"
+      "from `Runner::Metrics`. Counters count from the start of the process; label values are all\n"
+      "there from the start, at 0. This page is made from the table in `src/runner`.\n\n"
+      "| metric | type | labels | meaning |\n"
+      "| --- | --- | --- | --- |\n";
+  for (const Row& row : kRows) {
+    std::string labels(row.labels);
+    if (!labels.empty()) {
+      const std::size_t colon = std::min(labels.find(':'), labels.size());
+      labels = fmt::format("`{}`{}", labels.substr(0, colon), labels.substr(colon));
+    }
+    page += fmt::format("| `{}` | {} | {} | {} |\n", row.name, metrics::TypeName(row.type), labels,
+                        row.help);
+  }
+  return page;
+}
+
+}  // namespace headworks

@@ -1,0 +1,109 @@
+#include "headworks/runner/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "metrics_table.h"
+
+namespace headworks {
+namespace {
+
+Figures SomeFigures() {
+  Figures figures{.engine = engine::EngineStats{}, .process = ReadProcessFigures()};
+  figures.engine->lanes.push_back({.executor = "process"});
+  figures.executors.emplace_back("process", executor::Metrics{.active = 3});
+  figures.store_files = {{"database", 4'096}};
+  return figures;
+}
+
+const metrics::Family& Named(const std::vector<metrics::Family>& families, std::string_view name) {
+  return *std::ranges::find(families, name, &metrics::Family::name);
+}
+
+TEST(MetricsPage, IsTheOneInTheDocumentation) {
+  const std::string path = HEADWORKS_SOURCE_DIR "/docs/metrics.md";
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  EXPECT_TRUE(text.str() == MetricsPage())
+      << "the table of metrics has changed: write the page anew with\n  bin/metrics_page > "
+      << path;
+}
+
+TEST(MetricsTable, NamesFollowTheConventions) {
+  std::set<std::string_view> names;
+  for (const auto& family : MakeFamilies(SomeFigures())) {
+    const std::string_view name = family.name;
+    EXPECT_TRUE(names.insert(name).second) << name;
+    EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"), std::string_view::npos);
+    EXPECT_TRUE(name.starts_with("headworks_") || name.starts_with("process_")) << name;
+    EXPECT_EQ(name.ends_with("_total"), family.type == metrics::Type::kCounter) << name;
+    for (const char* scaled : {"_ms", "_us", "_ns", "_minutes", "_kib", "_mib"})
+      EXPECT_EQ(name.find(scaled), std::string_view::npos) << name << ": base units only";
+    EXPECT_TRUE(family.help.ends_with('.')) << name;
+  }
+}
+
+TEST(MetricsTable, EveryRowHasSamplesWhereThereIsAnEngine) {
+  for (const auto& family : MakeFamilies(SomeFigures())) {
+    EXPECT_FALSE(family.samples.empty()) << family.name;
+    for (const auto& sample : family.samples)
+      EXPECT_EQ(sample.histogram.has_value(), family.type == metrics::Type::kHistogram);
+  }
+}
+
+TEST(MetricsTable, LabelsAreThoseOfThePage) {
+  std::istringstream page(MetricsPage());
+  const auto families = MakeFamilies(SomeFigures());
+  std::size_t rows = 0;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("| `")) continue;
+    ++rows;
+    const auto& family = Named(families, line.substr(3, line.find('`', 3) - 3));
+    for (const auto& sample : family.samples)
+      for (const auto& [key, value] : sample.labels) {
+        EXPECT_NE(line.find("`" + key + "`"), std::string::npos) << line;
+        const bool listed = line.find("`" + key + "`:") != std::string::npos;
+        if (listed) EXPECT_NE(line.find(value), std::string::npos) << value << " in " << line;
+      }
+  }
+  EXPECT_EQ(rows, families.size());
+}
+
+TEST(MetricsTable, WithoutAnEngineThereAreFiguresOfTheProcessOnly) {
+  for (const auto& family : MakeFamilies({.engine = std::nullopt, .process = ReadProcessFigures()}))
+    EXPECT_EQ(!family.samples.empty(),
+              family.name.starts_with("process_") || family.name == "headworks_build_info")
+        << family.name;
+}
+
+TEST(MetricsTable, TroubleAndLossAreUnhealthy) {
+  const auto healthy = [](const Figures& figures) {
+    return Named(MakeFamilies(figures), "headworks_engine_healthy").samples.at(0).value;
+  };
+  Figures figures = SomeFigures();
+  EXPECT_EQ(healthy(figures), 1);
+  figures.engine->trouble = "disk full";
+  EXPECT_EQ(healthy(figures), 0);
+  figures.engine->trouble.clear();
+  figures.engine->lost = true;
+  EXPECT_EQ(healthy(figures), 0);
+}
+
+TEST(ProcessFigures, AreThoseOfThisProcess) {
+  const ProcessFigures before = ReadProcessFigures();
+  EXPECT_GT(before.start_seconds, 1.6e9);
+  EXPECT_GE(before.threads, 1U);
+  EXPECT_GT(before.resident_bytes, std::uint64_t{1} << 20);
+  EXPECT_GE(before.virtual_bytes, before.resident_bytes);
+  EXPECT_GT(before.max_files, before.open_files);
+  const std::ifstream one("/proc/self/stat");
+  const std::ifstream two("/proc/self/stat");
+  EXPECT_EQ(ReadProcessFigures().open_files, before.open_files + 2);
+}
+
+}  // namespace
+}  // namespace headworks

@@ -1,0 +1,234 @@
+#include "headworks/token/token_keys.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "base64url.h"
+#include "headworks/base/json.h"
+
+namespace headworks::token {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLargestFile = 16'384;
+constexpr std::size_t kLongestId = 64;
+constexpr mode_t kOthers = 0177;  // all but reading and writing by the owner
+
+void Wipe(std::string& secret) { OPENSSL_cleanse(secret.data(), secret.size()); }
+
+Error OfFile(std::string_view what, const std::string& path) {
+  const int error = errno;
+  return {error == ENOENT ? Code::kNotFound : Code::kUnavailable,
+          fmt::format("cannot {} the token keys {}: {}", what, path, std::strerror(error))};
+}
+
+class File {
+ public:
+  explicit File(int fd) : fd_(fd) {}
+  ~File() {
+    if (fd_ >= 0) close(fd_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Result<std::string> ReadOwn(const std::string& path) {
+  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (file.fd() < 0) return OfFile("open", path);
+  struct stat about = {};
+  if (fstat(file.fd(), &about) != 0) return OfFile("look at", path);
+  if (!S_ISREG(about.st_mode))
+    return Error{Code::kInvalidArgument, fmt::format("the token keys {} are no file", path)};
+  if (about.st_uid != geteuid() || (about.st_mode & kOthers) != 0)
+    return Error{Code::kPermissionDenied,
+                 fmt::format("the token keys {} must belong to this user and be mode 0600, not "
+                             "{:04o}; whoever has seen them can make tokens, so make new ones",
+                             path, about.st_mode & 07777)};
+  std::string text(kLargestFile + 1, '\0');
+  std::size_t size = 0;
+  for (;;) {
+    const ssize_t got = read(file.fd(), text.data() + size, text.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return OfFile("read", path);
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+    if (size > kLargestFile)
+      return Error{Code::kInvalidArgument,
+                   fmt::format("the token keys {} are over {} bytes", path, kLargestFile)};
+  }
+  text.resize(size);
+  return text;
+}
+
+Status WriteAll(int fd, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const ssize_t written = write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return OfFile("write", path);
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  if (fsync(fd) != 0) return OfFile("write", path);
+  return {};
+}
+
+/// Beside `path`, durable, with `text` and mode 0600; its name.
+Result<std::string> WriteBeside(const std::string& path, std::string_view text) {
+  std::string beside = path + ".XXXXXX";
+  const File file(mkostemp(beside.data(), O_CLOEXEC));
+  if (file.fd() < 0) return OfFile("make", path);
+  auto written = WriteAll(file.fd(), text, path);
+  if (!written) {
+    unlink(beside.c_str());
+    return Error(written.error());
+  }
+  return beside;
+}
+
+Status SyncFolder(const std::string& path) {
+  const fs::path parent = fs::path(path).parent_path();
+  const File folder(
+      open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.fd() < 0 || fsync(folder.fd()) != 0) return OfFile("store", path);
+  return {};
+}
+
+TokenKeys::Key NewKey(Random& random) {
+  const auto bytes = [&](std::size_t count) {
+    std::string text;
+    while (text.size() < count) {
+      const std::uint64_t next = random.Next();
+      text.append(reinterpret_cast<const char*>(&next), sizeof next);
+    }
+    return text;
+  };
+  return {EncodeBase64Url(bytes(8)), bytes(TokenKeys::kLeastBytes)};
+}
+
+bool IsId(std::string_view id) {
+  constexpr std::string_view kAllowed =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.";
+  return !id.empty() && id.size() <= kLongestId &&
+         id.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
+Result<TokenKeys::Key> ReadKey(const boost::json::value& value, std::size_t number) {
+  const auto bad = [&](std::string_view what) {
+    return Error{Code::kInvalidArgument, fmt::format("token key {}: {}", number, what)};
+  };
+  const auto* object = value.if_object();
+  if (object == nullptr) return bad("a key is an object");
+  const auto text = [&](std::string_view member) -> std::string_view {
+    const auto* found = object->if_contains(member);
+    return found != nullptr && found->is_string() ? std::string_view(found->get_string()) : "";
+  };
+  if (text("kty") != "oct") return bad("'kty' must be \"oct\"");
+  if (text("alg") != "HS256") return bad("'alg' must be \"HS256\"");
+  if (!IsId(text("kid"))) return bad("'kid' must be 1 to 64 of A-Z a-z 0-9 - _ .");
+  auto secret = DecodeBase64Url(text("k"));
+  if (!secret || secret->size() < TokenKeys::kLeastBytes || secret->size() > TokenKeys::kMostBytes)
+    return bad("'k' must be 32 to 64 bytes in base64url without padding");
+  return TokenKeys::Key(std::string(text("kid")), *std::move(secret));
+}
+
+}  // namespace
+
+TokenKeys::Key::~Key() { Wipe(secret); }
+
+TokenKeys TokenKeys::Generate(Random& random) { return TokenKeys({NewKey(random)}); }
+
+Result<TokenKeys> TokenKeys::Parse(std::string_view jwk_set) {
+  const auto bad = [](std::string_view what) {
+    return Error{Code::kInvalidArgument, fmt::format("token keys: {}", what)};
+  };
+  const auto parsed = ParseJson(jwk_set, {.max_bytes = kLargestFile});
+  if (!parsed || !parsed->is_object()) return bad("not a JWK Set, {\"keys\": [...]}");
+  const auto* list = parsed->get_object().if_contains("keys");
+  if (list == nullptr || !list->is_array() || list->get_array().empty() ||
+      list->get_array().size() > kMostKeys)
+    return bad("'keys' must be a list of 1 or 2 keys, the signing one first");
+  std::vector<Key> keys;
+  for (const auto& value : list->get_array()) {
+    HEADWORKS_ASSIGN(Key key, ReadKey(value, keys.size() + 1));
+    if (std::ranges::find(keys, key.id, &Key::id) != keys.end())
+      return bad("both have the same 'kid'");
+    keys.push_back(std::move(key));
+  }
+  return TokenKeys(std::move(keys));
+}
+
+std::string TokenKeys::ToJwkSet() const {
+  std::string text = "{\"keys\": [";
+  for (const Key& key : keys_) {
+    std::string secret = EncodeBase64Url(key.secret);
+    text += fmt::format(
+        "{}\n  {{\"kty\": \"oct\", \"alg\": \"HS256\", \"kid\": \"{}\", \"k\": \"{}\"}}",
+        &key == &keys_.front() ? "" : ",", key.id, secret);
+    Wipe(secret);
+  }
+  return text + "\n]}\n";
+}
+
+Result<TokenKeys> TokenKeys::Load(const std::string& path) {
+  HEADWORKS_ASSIGN(std::string text, ReadOwn(path));
+  auto keys = Parse(text);
+  Wipe(text);
+  if (!keys) return Error{keys.error().code, fmt::format("{} (in {})", keys.error().message, path)};
+  return keys;
+}
+
+Result<TokenKeys> TokenKeys::LoadOrCreate(const std::string& path, Random& random) {
+  auto loaded = Load(path);
+  if (loaded || loaded.error().code != Code::kNotFound) return loaded;
+  std::string text = Generate(random).ToJwkSet();
+  auto beside = WriteBeside(path, text);
+  Wipe(text);
+  if (!beside) return Error(beside.error());
+  // Linked, not renamed: another process' keys must not be replaced.
+  const bool linked = link(beside->c_str(), path.c_str()) == 0;
+  const bool lost = !linked && errno == EEXIST;
+  if (!linked && !lost) {
+    const Error error = OfFile("make", path);
+    unlink(beside->c_str());
+    return error;
+  }
+  unlink(beside->c_str());
+  HEADWORKS_TRY(SyncFolder(path));
+  return Load(path);
+}
+
+Result<TokenKeys> TokenKeys::Rotate(const std::string& path, Random& random) {
+  HEADWORKS_ASSIGN(const TokenKeys old, Load(path));
+  TokenKeys keys({NewKey(random), old.signing()});
+  std::string text = keys.ToJwkSet();
+  auto beside = WriteBeside(path, text);
+  Wipe(text);
+  if (!beside) return Error(beside.error());
+  if (rename(beside->c_str(), path.c_str()) != 0) {
+    const Error error = OfFile("replace", path);
+    unlink(beside->c_str());
+    return error;
+  }
+  HEADWORKS_TRY(SyncFolder(path));
+  return keys;
+}
+
+const TokenKeys::Key* TokenKeys::Find(std::string_view id) const {
+  const auto found = std::ranges::find(keys_, id, &Key::id);
+  return found == keys_.end() ? nullptr : &*found;
+}
+
+}  // namespace headworks::token
