@@ -35,6 +35,22 @@ class CookbookTest(Case):
         self.assertIn("loaded 100 rows", out)
         self.assertGreater(out.index("nothing is left"), out.index("loaded"))
 
+    def test_clean_up_leaves_what_a_rerun_needs(self):
+        for name, params in (("etl-with-clean-up", ()), ("daily-load", ("-p", "fail=true"))):
+            text = (FOLDER / f"{name}.yaml").read_text()
+            if name.startswith("etl"):
+                flag = self.dir / "mended"
+                text = text.replace("run: echo \"loaded", f"run: test -e {flag} && echo \"loaded")
+            file = self.dir / f"{name}.yaml"
+            file.write_text(text)
+            self.hw("run", file, *params, code=FAILED)
+            self.assertEqual(self.states()["clean_up"], "skipped", name)
+            if name.startswith("etl"):
+                flag.touch()
+                out = self.hw("runs", "rerun", "@last", "--failed").stdout
+                self.assertIn("loaded 100 rows", out)
+                self.assertIn("nothing is left", out)
+
     def test_fan_in(self):
         out = self.recipe("fan-in")
         for key in ("hosts", "users", "groups"):
@@ -60,6 +76,18 @@ class CookbookTest(Case):
 
     def test_choose_the_best(self):
         self.assertIn("publish | published a model of depth 4\n", self.recipe("choose-the-best"))
+
+    def test_choose_the_best_of_some(self):
+        self.assertIn("publish | published rate 0.25\n", self.recipe("choose-the-best-of-some"))
+        self.assertEqual(self.states()["train[0.9]"], "failed")
+
+    def test_many_arguments(self):
+        out = self.recipe("many-arguments")
+        for name in ("a.txt", "b.txt"):
+            self.assertIn(f"short | short <{name}>\n", out)
+        out = self.recipe("many-arguments", "-p", "files=[\"a  b\", \"*\"]")
+        self.assertIn("any | any <a  b>\n", out)
+        self.assertIn("any | any <*>\n", out)
 
     def test_passing_data(self):
         self.assertIn("tell | large a+b c", self.recipe("passing-data"))
