@@ -60,6 +60,8 @@ bool Comparable(const Type& a, const Type& b) {
 /// The type of what may be either.
 Type Join(const Type& a, const Type& b) {
   if (a == b) return a;
+  if (a.kind() == kString && b.kind() == kString)
+    return a.nullable() || b.nullable() ? Type::Nullable(kString) : Type(kString);
   if (a.kind() == kNull) return Type::Nullable(b);
   if (b.kind() == kNull || Type::Nullable(a) == Type::Nullable(b)) return Type::Nullable(a);
   return {};
@@ -377,6 +379,8 @@ class Checker {
     switch (node.op) {
       case Op::kEqual:
       case Op::kNotEqual:
+        RequireOneOf(a, ast_.Child(node, 0), ast_.Child(node, 1));
+        RequireOneOf(b, ast_.Child(node, 1), ast_.Child(node, 0));
         if (Comparable(a, b)) return kBool;
         return Fail(node, "'" + TextOf(ast_.Child(node, 0)) + "' is " + a.ToString() + " and '" +
                               TextOf(ast_.Child(node, 1)) + "' is " + b.ToString() +
@@ -394,6 +398,21 @@ class Checker {
         return result ? *result : fail();
       }
     }
+  }
+
+  /// `value`, of `type`, is compared with `other`: a constant must be one of the type's texts.
+  void RequireOneOf(const Type& type, const Node& value, const Node& other) {
+    const std::vector<std::string>& texts = type.texts();
+    if (texts.empty() || other.op != Op::kConstant || !other.constant.is(Value::Kind::kString))
+      return;
+    const std::string_view text = other.constant.view();
+    if (std::find(texts.begin(), texts.end(), text) != texts.end()) return;
+    const std::vector<std::string_view> known(texts.begin(), texts.end());
+    std::string all = texts.front();
+    for (std::size_t i = 1; i < texts.size(); ++i)
+      all += (i + 1 < texts.size() ? ", " : " or ") + texts[i];
+    Fail(other, "'" + TextOf(value) + "' is never '" + Excerpt(text) + "'; it is " + all +
+                    DidYouMean(text, known));
   }
 
   std::string ConvertHint(const Node& node, const Type& a, const Type& b) const {
@@ -421,6 +440,10 @@ class Checker {
     if (b.kind() != kList && !IsMap(b))
       return Fail(node, NoOperator(ast_, node, a.kind(), b.kind()));
     const Type& member = b.kind() == kList ? b.element() : b.key();
+    if (const Node& list = ast_.Child(node, 1); list.op == Op::kList)
+      for (const NodeId child : ast_.ChildrenOf(list))
+        RequireOneOf(a, ast_.Child(node, 0), ast_.node(child));
+    RequireOneOf(member, ast_.Child(node, 1), ast_.Child(node, 0));
     if (Comparable(a, member)) return kBool;
     return Fail(node, "'" + TextOf(ast_.Child(node, 0)) + "' is " + a.ToString() + ", but " +
                           (b.kind() == kList ? "the list has " : "the keys are ") +
@@ -432,8 +455,8 @@ class Checker {
     if (a.is_dyn() && b.is_dyn()) return Type();
     if (a.is_dyn() || b.is_dyn()) {
       const Type& known = a.is_dyn() ? b : a;
-      return known.is_number() || known.kind() == kString || known.kind() == kBytes ? known
-                                                                                    : Type();
+      if (known.kind() == kString) return kString;
+      return known.is_number() || known.kind() == kBytes ? known : Type();
     }
     const auto both = [&](Type::Kind kind) { return a.kind() == kind && b.kind() == kind; };
     if (op == Op::kModulo) {

@@ -200,8 +200,9 @@ void ShellCommands::Check(const std::vector<ShellWord>& words, std::vector<Shell
   }
   if (i == words.size()) return;
   const ShellWord& name = words[i];
-  if (name.has_expression() && name.text.find('/') == std::string::npos) {
-    Refuse(name, "names the command to run, which could be eval;", dangers);
+  if (name.text.find(kValue) != std::string::npos && name.text.find('/') == std::string::npos) {
+    for (std::size_t e = name.first_expression; e < name.end_expression; ++e)
+      dangers->push_back({e, "names the command to run, which could be eval;", true});
   }
   const std::span<const ShellWord> rest = std::span(words).subspan(i + 1);
   const std::string_view command = BaseName(name.text);

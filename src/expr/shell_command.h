@@ -11,7 +11,8 @@ namespace headworks::expr::internal {
 
 /// One word as the shell will see it, quotes removed.
 struct ShellWord {
-  /// What does not come from an expression or a substitution; kValue stands for each of those.
+  /// What does not come from an expression or a substitution; kValue stands for each of those
+  /// whose value is not known.
   std::string text;
   /// Whether it had quotes, so that it is no keyword.
   bool quoted = false;
@@ -27,6 +28,8 @@ inline constexpr char kValue = '\x01';
 struct ShellDanger {
   std::size_t expression;
   std::string reason;
+  /// Only because its value is the command's name.
+  bool names_command = false;
 };
 
 /// Looks at commands in the order of the script.

@@ -44,10 +44,15 @@ std::string ShellScanner::Run() {
     }
   }
   for (const ShellDanger& danger : dangers_) {
-    if (uses_[danger.expression].refused.empty()) uses_[danger.expression].refused = danger.reason;
+    ShellUse& use = uses_[danger.expression];
+    if (!use.refused.empty() && !use.names_command) continue;
+    use.refused = danger.reason;
+    use.names_command = danger.names_command;
   }
   for (ShellUse& use : uses_) {
-    if (use.refused.empty() && use.begin > lost_) use.refused = kLost;
+    if ((!use.refused.empty() && !use.names_command) || use.begin <= lost_) continue;
+    use.refused = kLost;
+    use.names_command = false;
   }
   return std::move(out_);
 }
@@ -80,10 +85,11 @@ bool ShellScanner::Template(bool in_quotes, std::string_view refused, ShellWord*
     return true;
   }
   if (!around_.empty()) refused = around_;
-  const std::string reference = refer_(uses_.size());
-  out_ += in_quotes ? reference : '"' + reference + '"';
+  const Bound bound = refer_(uses_.size());
+  out_ += in_quotes ? bound.reference : '"' + bound.reference + '"';
   uses_.push_back({at_, end, std::string(refused)});
-  word->text += kValue;
+  word->text += bound.value ? *bound.value : std::string(1, kValue);
+  word->quoted = word->quoted || bound.value;
   word->end_expression = uses_.size();
   at_ = end;
   return true;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,8 @@ struct ShellUse {
   std::size_t end = 0;
   /// Why it may not be bound there; empty = it may.
   std::string refused;
+  /// Of a refused one: only because its value is a command's name.
+  bool names_command = false;
 };
 
 /// Follows the quoting of a script of sh or bash as the shell will, and finds its expressions.
@@ -29,8 +32,15 @@ class ShellScanner {
  public:
   /// Where an expression that opens at an offset ends; npos = nowhere (a fault was reported).
   using FindEnd = std::function<std::size_t(std::size_t open)>;
-  /// The text that refers to expression number `index`, without quotes.
-  using Refer = std::function<std::string(std::size_t index)>;
+  /// What stands in the place of an expression.
+  struct Bound {
+    /// The text that refers to it, without quotes.
+    std::string reference;
+    /// Its value, if that is known before the script runs.
+    std::optional<std::string> value;
+  };
+  /// Of expression number `index`.
+  using Refer = std::function<Bound(std::size_t index)>;
 
   /// Borrows `text`.
   ShellScanner(std::string_view text, Shell shell, FindEnd find_end, Refer refer);

@@ -18,8 +18,10 @@ constexpr std::size_t kMaxVariableBytes = std::size_t{128} << 10;
 /// Compiles the expressions of one script and names their variables, one for each text.
 class Binder {
  public:
-  Binder(std::string_view text, const Environment& environment, std::vector<Fault>* faults)
-      : text_(text), environment_(environment), faults_(*faults) {}
+  /// Borrows all; `matrix` = nullptr: its values are not known.
+  Binder(std::string_view text, const Environment& environment, const boost::json::object* matrix,
+         std::vector<Fault>* faults)
+      : text_(text), environment_(environment), matrix_(matrix), faults_(*faults) {}
 
   std::size_t End(std::size_t open) {
     const std::size_t before = faults_.size();
@@ -31,29 +33,61 @@ class Binder {
   }
 
   /// Of the expression that End() found last.
-  std::string Refer() {
+  internal::ShellScanner::Bound Refer() {
     const std::string_view written = text_.substr(open_, end_ - open_);
-    if (const auto known = names_.find(written); known != names_.end()) return known->second;
-    const std::string reference = "${HEADWORKS_V" + std::to_string(programs_.size() + 1) + "}";
-    names_.emplace(written, reference);
-    programs_.push_back(
-        {broken_ ? std::nullopt : internal::CompilePart(text_, open_, end_, environment_, &faults_),
-         internal::ExpressionOffset(text_, open_)});
-    const auto& [program, offset] = programs_.back();
-    if (program) internal::CheckIsText(*program, offset, &faults_);
-    return reference;
+    const auto [known, is_new] = numbers_.emplace(written, programs_.size());
+    if (is_new) Compile();
+    return {"${HEADWORKS_V" + std::to_string(known->second + 1) + "}", ValueOf(known->second)};
+  }
+
+  /// Whether the author may let the expression, as written, name a command: its values stand in
+  /// the file, and nobody else gives them.
+  bool MayNameCommand(std::string_view written) const {
+    const auto known = numbers_.find(written);
+    return known != numbers_.end() && ReadsMatrixOnly(known->second) && !ValueOf(known->second);
   }
 
   std::vector<std::pair<std::optional<Program>, std::size_t>>& programs() { return programs_; }
 
  private:
+  void Compile() {
+    programs_.push_back(
+        {broken_ ? std::nullopt : internal::CompilePart(text_, open_, end_, environment_, &faults_),
+         internal::ExpressionOffset(text_, open_)});
+    const auto& [program, offset] = programs_.back();
+    if (!program) return;
+    const std::size_t before = faults_.size();
+    internal::CheckIsText(*program, offset, &faults_);
+    if (faults_.size() > before && program->type().kind() == Type::Kind::kList)
+      faults_.back().message +=
+          "; in a script that is one word: for several put the joined text into env (env: {LIST: "
+          "\"...\"}) and write $LIST without quotes";
+  }
+
+  bool ReadsMatrixOnly(std::size_t number) const {
+    const std::optional<Program>& program = programs_[number].first;
+    return program && !program->references().empty() &&
+           std::ranges::all_of(program->references(), [](const Reference& reference) {
+             return reference.variable == "matrix";
+           });
+  }
+
+  std::optional<std::string> ValueOf(std::size_t number) const {
+    if (matrix_ == nullptr || !ReadsMatrixOnly(number)) return std::nullopt;
+    auto value = programs_[number].first->EvaluateText({{"matrix", *matrix_}}, {});
+    if (!value) return std::nullopt;
+    return *std::move(value);
+  }
+
   std::string_view text_;
   const Environment& environment_;
+  const boost::json::object* matrix_;
   std::vector<Fault>& faults_;
   std::size_t open_ = 0;
   std::size_t end_ = 0;
   bool broken_ = false;
-  std::map<std::string_view, std::string> names_;
+  /// Positions in `programs_`.
+  std::map<std::string_view, std::size_t> numbers_;
   std::vector<std::pair<std::optional<Program>, std::size_t>> programs_;
 };
 
@@ -77,7 +111,7 @@ std::string ScanOther(std::string_view text, Binder* binder,
     } else if (rest.starts_with(internal::kOpen)) {
       const std::size_t end = binder->End(at);
       if (end == std::string_view::npos) break;
-      script += binder->Refer();
+      script += binder->Refer().reference;
       uses->push_back({at, end, "stands in a script that is not for sh or bash;"});
       at = end;
     } else {
@@ -97,11 +131,12 @@ Shell ShellOf(std::string_view program) {
 
 Result<ShellTemplate> ShellTemplate::Parse(std::string_view text, Shell shell,
                                            const Environment& environment,
-                                           std::vector<Fault>* faults) {
+                                           std::vector<Fault>* faults,
+                                           const boost::json::object* matrix) {
   std::vector<Fault> found;
   ShellTemplate made;
   if (!internal::RefusedTemplate(text, &found)) {
-    Binder binder(text, environment, &found);
+    Binder binder(text, environment, matrix, &found);
     std::vector<internal::ShellUse> uses;
     if (shell == Shell::kOther) {
       made.script_ = ScanOther(text, &binder, &uses);
@@ -113,7 +148,11 @@ Result<ShellTemplate> ShellTemplate::Parse(std::string_view text, Shell shell,
       uses = scanner.uses();
     }
     for (const internal::ShellUse& use : uses) {
-      if (!use.refused.empty()) found.push_back(Refused(text, use, use.refused));
+      if (use.refused.empty()) continue;
+      if (use.names_command && binder.MayNameCommand(text.substr(use.begin, use.end - use.begin)))
+        made.has_command_of_matrix_ = true;
+      else
+        found.push_back(Refused(text, use, use.refused));
     }
     if (uses.size() > kMaxTemplateExpressions) {
       found.push_back(

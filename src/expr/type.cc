@@ -10,6 +10,7 @@ struct Type::Parameters {
   Type element;
   std::vector<Field> fields;
   bool open = true;
+  std::vector<std::string> texts{};
 
   bool operator==(const Parameters&) const = default;
 };
@@ -38,6 +39,12 @@ Type Type::Object(std::vector<Field> fields, bool open) {
   return type;
 }
 
+Type Type::OneOf(std::vector<std::string> texts) {
+  Type type(Kind::kString);
+  type.parameters_ = std::make_shared<const Parameters>(Parameters{.texts = std::move(texts)});
+  return type;
+}
+
 Type Type::Nullable(Type type) {
   type.nullable_ = type.kind_ != Kind::kDyn && type.kind_ != Kind::kNull;
   return type;
@@ -50,6 +57,11 @@ const Type& Type::key() const { return parameters_ ? parameters_->key : kAny; }
 const std::vector<Type::Field>& Type::fields() const {
   static const std::vector<Field> kNone;
   return parameters_ ? parameters_->fields : kNone;
+}
+
+const std::vector<std::string>& Type::texts() const {
+  static const std::vector<std::string> kNone;
+  return parameters_ ? parameters_->texts : kNone;
 }
 
 bool Type::open() const { return !parameters_ || parameters_->open; }
@@ -74,7 +86,7 @@ bool Type::operator==(const Type& other) const {
   if (kind_ != other.kind_ || nullable_ != other.nullable_) return false;
   if (parameters_ == other.parameters_) return true;
   return key() == other.key() && element() == other.element() && fields() == other.fields() &&
-         open() == other.open();
+         open() == other.open() && texts() == other.texts();
 }
 
 std::string_view KindName(Type::Kind kind) {

@@ -188,7 +188,9 @@ constexpr auto kExplanations = std::to_array<Explanation>({
     {"HW1305", "an expression where a shell would misread it",
      "In a script each ${{ }} becomes a variable that the shell expands as one word, so that no "
      "value can be run as code. That cannot hold within single quotes, quoted here-documents, "
-     "arithmetic, eval, or another shell than sh and bash. Put the expression into env and use the "
+     "arithmetic, eval, the name of a command (but for values of matrix, which stand in the file), "
+     "or "
+     "another shell than sh and bash. Put the expression into env and use the "
      "variable:\n  env: {DAY: \"${{ params.day }}\"}\n  run: python3 -c 'import os; "
      "print(os.environ[\"DAY\"])'"},
     {"HW1306", "a default that its parameter does not take",

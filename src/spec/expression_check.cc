@@ -58,6 +58,8 @@ class ExpressionChecker {
   void CheckNode(const ExpressionUse& use, NodeNo no);
   void CheckWhen(const ExpressionUse& use, NodeNo no);
   void CheckTemplate(const ExpressionUse& use, NodeNo no);
+  void CheckScript(const ExpressionUse& use, NodeNo no, const expr::Environment& environment,
+                   std::vector<expr::Fault>* faults);
   const expr::Environment& EnvironmentOf(const ExpressionUse& use);
   void Add(const ExpressionUse& use, NodeNo no, const std::vector<expr::Fault>& faults);
   /// What the fault's name makes one think of; empty = nothing.
@@ -145,13 +147,31 @@ void ExpressionChecker::CheckWhen(const ExpressionUse& use, NodeNo no) {
                             type.ToString()));
 }
 
+/// A script whose matrix says what it runs is looked at with the values of each combination.
+void ExpressionChecker::CheckScript(const ExpressionUse& use, NodeNo no,
+                                    const expr::Environment& environment,
+                                    std::vector<expr::Fault>* faults) {
+  const std::string_view text = tree_.Text(no);
+  const expr::Shell shell = ShellOf(draft_.definition.tasks[use.task]);
+  const auto script = expr::ShellTemplate::Parse(text, shell, environment, faults);
+  if (!script || !script->has_command_of_matrix()) return;
+  const auto matrix = std::ranges::find(draft_.matrices, use.task, &Matrix::task);
+  if (matrix == draft_.matrices.end()) return;
+  for (const boost::json::object& combination : matrix->combinations) {
+    if (!Charge(no)) return;
+    if (expr::ShellTemplate::Parse(text, shell, environment, faults, &combination)) continue;
+    for (expr::Fault& fault : *faults)
+      fault.message += fmt::format(" (matrix: {})", CanonicalJson(combination));
+    return;
+  }
+}
+
 void ExpressionChecker::CheckTemplate(const ExpressionUse& use, NodeNo no) {
   std::vector<expr::Fault> faults;
   const std::string_view text = tree_.Text(no);
   const expr::Environment& environment = EnvironmentOf(use);
   if (use.key == "run")
-    static_cast<void>(expr::ShellTemplate::Parse(text, ShellOf(draft_.definition.tasks[use.task]),
-                                                 environment, &faults));
+    CheckScript(use, no, environment, &faults);
   else if (use.type == ValueType::kAny)
     static_cast<void>(expr::Template::Parse(text, environment, &faults));  // keeps its type
   else

@@ -9,6 +9,7 @@
 
 #include "headworks/base/check.h"
 #include "headworks/base/json.h"
+#include "headworks/model/run.h"
 #include "param_value.h"
 
 namespace headworks::spec {
@@ -96,6 +97,18 @@ Type OutputType(const model::Task& task) {
   return declared ? OfDeclared(*declared) : Type::Object({}, true);
 }
 
+/// Of needs.ID.state: how it ended, or under a rule that does not wait for all any state.
+Type StateType(model::TriggerRule rule) {
+  using enum model::TriggerRule;
+  const bool early =
+      rule == kOneSuccess || rule == kOneFailed || rule == kOneDone || rule == kAlways;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < model::kTaskStateCount; ++i)
+    if (const auto state = static_cast<model::TaskState>(i); early || model::IsTerminal(state))
+      names.emplace_back(model::TaskStateName(state));
+  return Type::OneOf(std::move(names));
+}
+
 /// "with os = mac": the combination that lacks `name`; empty if all have it.
 std::string AbsentIn(const Matrix& matrix, std::string_view name) {
   for (const json::object& combination : matrix.combinations) {
@@ -146,7 +159,7 @@ ExpressionTypes::ExpressionTypes(const WorkflowDraft& draft) : draft_(draft) {
   for (const char* name : {"id", "workflow", "created_at", "date"})
     run.push_back({name, Type::Kind::kString});
   run_ = Type::Object(run, false);
-  run.push_back({"outcome", Type::Kind::kString});
+  run.push_back({"outcome", Type::OneOf({"succeeded", "failed", "cancelled"})});
   run.push_back({"failed_tasks", Type::List(Type::Kind::kString)});
   run_of_finally_ = Type::Object(std::move(run), false);
 }
@@ -169,11 +182,12 @@ Type ExpressionTypes::EnvType(const model::Task& task) const {
 
 Type ExpressionTypes::NeedType(std::size_t task, std::size_t need) const {
   const model::Task& needed = draft_.definition.tasks[need];
-  Fields one = {{"state", Type::Kind::kString}, {"output", OutputType(needed)}};
+  const Type state = StateType(draft_.definition.tasks[task].trigger_rule);
+  Fields one = {{"state", state}, {"output", OutputType(needed)}};
   const Matrix* matrix = MatrixOf(need);
   if (matrix == nullptr) return Type::Object(std::move(one), false);
   one.push_back({"matrix", OfMatrix(*matrix)});
-  Fields many = {{"states", Type::List(Type::Kind::kString)},
+  Fields many = {{"states", Type::List(state)},
                  {"outputs", Type::List(OutputType(needed))},
                  {"matrices", Type::List(OfMatrix(*matrix))}};
   switch (NeededInstances(MatrixOf(task), *matrix)) {

@@ -325,6 +325,56 @@ TEST(ShellTemplate, RefusesWhereAShellReadsCode) {
   }
 }
 
+TEST(ShellTemplate, MatrixMayNameTheCommand) {
+  Environment environment = Declared();
+  ASSERT_TRUE(environment.Declare("matrix", Type::Object({{"cc", Type::Kind::kString}}, false)));
+  const auto faults = [&](Shell shell, std::string_view script, const boost::json::object* matrix) {
+    std::vector<Fault> found;
+    static_cast<void>(ShellTemplate::Parse(script, shell, environment, &found, matrix));
+    return found.size();
+  };
+  for (const Shell shell : {Shell::kSh, Shell::kBash}) {
+    for (const char* script :
+         {"${{ matrix.cc }} -c x.c -o ${{ v }}", "\"${{ matrix.cc }}\" x",
+          "exec ${{ matrix.cc }} x", "${{ matrix.cc + \"-14\" }} ${{ v }}",
+          "if true; then x-${{ matrix.cc }}; fi", "x=$(${{ matrix.cc }} --version)"}) {
+      EXPECT_EQ(faults(shell, script, nullptr), 0U) << script;
+      const boost::json::object gcc = {{"cc", "gcc"}};
+      EXPECT_EQ(faults(shell, script, &gcc), 0U) << script;
+      const auto made = ShellTemplate::Parse(script, shell, environment, nullptr);
+      ASSERT_TRUE(made);
+      EXPECT_TRUE(made->has_command_of_matrix()) << script;
+    }
+    for (const char* script :
+         {"${{ matrix.cc + v }} x", "${{ matrix.cc }}${{ v }} x", "`${{ matrix.cc }} x`",
+          "eval ${{ matrix.cc }}", "'${{ matrix.cc }}' x", "echo ${x'; ${{ matrix.cc }} x"})
+      EXPECT_EQ(faults(shell, script, nullptr), 1U) << script;
+    for (const char* command : {"eval", "trap", "ssh", "command", "export"}) {
+      const boost::json::object matrix = {{"cc", command}};
+      EXPECT_EQ(faults(shell, "${{ matrix.cc }} eval ${{ v }}", &matrix), 1U) << command;
+      EXPECT_EQ(faults(shell, "${{ matrix.cc }} x", &matrix), 0U) << command;
+    }
+    const boost::json::object interpreter = {{"cc", "/bin/sh"}};
+    EXPECT_EQ(faults(shell, "${{ matrix.cc }} -c ${{ v }}", &interpreter), 1U);
+    EXPECT_EQ(faults(shell, "${{ matrix.cc }} x -- ${{ v }}", &interpreter), 0U);
+    EXPECT_EQ(faults(shell, "${{ matrix.cc }} <<EOF\n${{ v }}\nEOF\n", &interpreter), 1U);
+    const boost::json::object keyword = {{"cc", "if"}};
+    EXPECT_EQ(faults(shell, "${{ matrix.cc }} eval ${{ v }}", &keyword), 0U)
+        << "in quotes it is the name of a command";
+  }
+  const auto plain =
+      ShellTemplate::Parse("echo ${{ matrix.cc }}", Shell::kSh, environment, nullptr);
+  ASSERT_TRUE(plain);
+  EXPECT_FALSE(plain->has_command_of_matrix());
+}
+
+TEST(ShellTemplate, ListsAreToldToGoIntoEnv) {
+  const auto made = ShellTemplate::Parse("echo ${{ [\"a\"] }}", Shell::kSh, Declared(), nullptr);
+  ASSERT_FALSE(made);
+  for (const char* part : {"list.join(\" \")", "one word", "$LIST without quotes"})
+    EXPECT_NE(made.error().message.find(part), std::string::npos) << made.error().message;
+}
+
 TEST(ShellTemplate, RefusesWhereItCannotFollow) {
   const std::string lost =
       "stands where the quoting of the script before it cannot be followed for sure;";

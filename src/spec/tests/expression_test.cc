@@ -220,6 +220,53 @@ finally:
                     "20:24 HW1302"}));
 }
 
+TEST(Expressions, MatrixMayNameTheCommandOfAScript) {
+  const auto message = [](std::string_view values, std::string_view script) {
+    return MessageOf(
+        fmt::format("version: 1\nparams: {{s: x}}\ntasks:\n  t:\n    matrix: {{cc: [{}]}}\n"
+                    "    run: |\n      {}\n",
+                    values, script));
+  };
+  EXPECT_EQ(message("gcc, clang", "${{ matrix.cc }} -c x.c -o ${{ params.s }}"), "");
+  EXPECT_NE(message("gcc", "${{ params.s }} x").find("names the command to run"),
+            std::string::npos);
+  const std::string refused = message("gcc, eval", "${{ matrix.cc }} -c ${{ params.s }}");
+  EXPECT_NE(refused.find("is an argument of eval, which reads it as code"), std::string::npos)
+      << refused;
+  EXPECT_NE(refused.find("(matrix: {\"cc\":\"eval\"})"), std::string::npos) << refused;
+}
+
+TEST(Expressions, StatesThatNeverComeAreFaults) {
+  const auto finally = [](std::string_view when) {
+    return MessageOf(fmt::format(
+        "version: 1\ntasks: {{t: {{run: x}}}}\nfinally: {{f: {{run: x, when: \"{}\"}}}}\n", when));
+  };
+  for (const char* good :
+       {"run.outcome == 'failed'", "'cancelled' != run.outcome", "run.outcome in ['failed']",
+        "run.outcome + 'x' == 'failedx'", "(true ? run.outcome : 'x') == 'x'",
+        "run.outcome == run.id", "cel.bind(o, run.outcome, o == 'succeeded')"})
+    EXPECT_EQ(finally(good), "") << good;
+  for (const char* bad :
+       {"run.outcome == 'failure'", "run.outcome != 'failure'", "'failure' == run.outcome",
+        "run.outcome in ['failed', 'failure']", "['x'].exists(x, 'failure' == run.outcome)",
+        "cel.bind(o, run.outcome, o == 'failure')"})
+    EXPECT_NE(finally(bad).find("is never 'failure'; it is succeeded, failed or cancelled"),
+              std::string::npos)
+        << bad << "\n"
+        << finally(bad);
+  EXPECT_NE(finally("run.outcome == 'succeded'").find("did you mean 'succeeded'?"),
+            std::string::npos);
+  ExpectSays(When("needs.up.state == 'success'"),
+             "'needs.up.state' is never 'success'; it is succeeded, failed, skipped, "
+             "upstream_failed or cancelled");
+  ExpectSays(When("'ok' in needs.m.states"), "is never 'ok'");
+  ExpectSays(When("needs.m.states.all(s, s != 'ok')"), "is never 'ok'");
+  ExpectSays(When("needs.up.state == 'running'"), "is never 'running'");
+  EXPECT_EQ(MessageOf(Task("    trigger_rule: one_done\n    run: x\n"
+                           "    when: needs.up.state == 'running'\n")),
+            "");
+}
+
 TEST(Expressions, ScriptsTakeOnlyWhatAShellSeesAsOneWord) {
   const auto run = [](std::string_view more, std::string_view script) {
     return FaultsOf(Task(fmt::format("{}    run: |\n      true\n      {}\n", more, script)));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/json/fwd.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -33,19 +34,25 @@ Shell ShellOf(std::string_view program);
 /// one word, byte for byte.  Where the shell would not expand it (single quotes, quoted
 /// here-documents), would read it as code (arithmetic, `eval`, `sh -c`, what is fed to an
 /// interpreter), or where its quoting cannot be followed for sure, the expression is a fault that
-/// says to put it into `env`. In comments expressions stay as they are.  `$${{` stands for a
-/// literal `${{`.
+/// says to put it into `env`.  The name of a command may read the variable `matrix`, whose values
+/// the author wrote, and nothing else.  In comments expressions stay as they are.  `$${{` stands
+/// for a literal `${{`.
 ///
 /// Threads.  Immutable, as `Program`.
 class ShellTemplate {
  public:
-  /// On failure kInvalidArgument, and all faults appended to `faults` (may be nullptr).
+  /// On failure kInvalidArgument, and all faults appended to `faults` (may be nullptr).  With the
+  /// value of `matrix` (borrowed during the call) what reads nothing else is judged as if its value
+  /// stood there: an argument of a command that turns out to be eval is a fault.
   static Result<ShellTemplate> Parse(std::string_view text, Shell shell,
-                                     const Environment& environment, std::vector<Fault>* faults);
+                                     const Environment& environment, std::vector<Fault>* faults,
+                                     const boost::json::object* matrix = nullptr);
 
   /// The script to run; the same whatever the values.
   const std::string& script() const { return script_; }
   bool has_expressions() const { return !bindings_.empty(); }
+  /// Whether the name of a command is known only with the value of `matrix`.
+  bool has_command_of_matrix() const { return has_command_of_matrix_; }
   /// Of all expressions; offsets count from the start of the template.
   std::vector<Reference> references() const;
 
@@ -63,6 +70,7 @@ class ShellTemplate {
   };
   std::string script_;
   std::vector<Binding> bindings_;
+  bool has_command_of_matrix_ = false;
 };
 
 }  // namespace headworks::expr

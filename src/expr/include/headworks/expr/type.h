@@ -44,6 +44,8 @@ class Type {
   static Type Map(Type key, Type value);
   /// An `open` object may have fields besides `fields`; their type is dyn.
   static Type Object(std::vector<Field> fields, bool open);
+  /// A text that is one of `texts`: comparing it with another one is a fault.
+  static Type OneOf(std::vector<std::string> texts);
   /// `type` or null, e.g. a parameter without a default.
   static Type Nullable(Type type);
 
@@ -63,6 +65,8 @@ class Type {
   const std::vector<Field>& fields() const;
   /// Whether an object may have fields that are not declared (other kinds: true).
   bool open() const;
+  /// What a text can be; empty = anything.
+  const std::vector<std::string>& texts() const;
   /// The declared field `name` of an object; nullptr = none.
   const Field* FindField(std::string_view name) const;
 
