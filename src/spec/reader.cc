@@ -65,7 +65,15 @@ bool Reader::HasMisspeltKey(NodeNo map, std::span<const std::string_view> names)
   return false;
 }
 
-void Reader::UnknownKey(NodeNo key, std::span<const std::string_view> here) {
+bool Reader::IsBehindComma(NodeNo key, NodeNo value) const {
+  const Place place = tree_[key].place;
+  const std::string_view before = source_.Line(place.line).substr(0, place.byte);
+  const std::size_t last = before.find_last_not_of(" \t");
+  return last != std::string_view::npos && before[last] == ',' &&
+         (Is(value, Kind::kNull) || tree_.Text(key).find(' ') != std::string_view::npos);
+}
+
+void Reader::UnknownKey(NodeNo key, NodeNo value, std::span<const std::string_view> here) {
   const std::string_view text = tree_.Text(key);
   const std::string quoted = QuoteJson(text);
   for (const KeyMap& map : Language())
@@ -82,9 +90,12 @@ void Reader::UnknownKey(NodeNo key, std::span<const std::string_view> here) {
                              found->until_then));
   const std::string_view meant = MeantKey(text, here);
   Fault("HW1006", key,
-        fmt::format("unknown key {}{}", quoted,
+        fmt::format("unknown key {}{}{}", quoted,
                     meant.empty() ? fmt::format("; known here: {}", fmt::join(here, ", "))
-                                  : fmt::format(", did you mean '{}'?", meant)));
+                                  : fmt::format(", did you mean '{}'?", meant),
+                    IsBehindComma(key, value) ? "; within { } a comma begins the next key: put a "
+                                                "text that has one into quotes"
+                                              : ""));
 }
 
 void Reader::Text(NodeNo no, std::string& into) {

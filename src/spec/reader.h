@@ -105,7 +105,9 @@ class Reader {
   void Map(NodeNo map, T& into, bool in_defaults = false);
   template <typename T>
   void ReadEntry(const Entry<T>& entry, NodeNo value, T& into);
-  void UnknownKey(NodeNo key, std::span<const std::string_view> here);
+  void UnknownKey(NodeNo key, NodeNo value, std::span<const std::string_view> here);
+  /// Whether the key looks like the end of a text that a comma within { } cut.
+  bool IsBehindComma(NodeNo key, NodeNo value) const;
   /// The node of the key or of its value, or kNone; `map` may be anything.
   NodeNo FindKey(NodeNo map, std::string_view key) const;
   NodeNo ValueOf(NodeNo map, std::string_view key) const;

@@ -74,7 +74,7 @@ void Reader::Map(NodeNo map, T& into, bool in_defaults) {
       else
         ReadEntry(*entry, tree_.Value(map, i), into);
     } else if (!text.starts_with("x-")) {
-      UnknownKey(key, NamesOf<T>(in_defaults));
+      UnknownKey(key, tree_.Value(map, i), NamesOf<T>(in_defaults));
     }
   }
 }

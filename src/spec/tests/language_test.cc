@@ -31,6 +31,19 @@ Param ParamOf(std::string_view declaration) {
   return d.params["p"];
 }
 
+TEST(Language, TextCutByACommaIsToldToBeQuoted) {
+  const auto hints = [](std::string_view task) {
+    return MessageOf(fmt::format("version: 1\ntasks:\n  a: {}\n", task))
+               .find("within { } a comma begins the next key") != std::string::npos;
+  };
+  EXPECT_TRUE(hints("{run: x, description: A source, to see a failure.}"));
+  EXPECT_TRUE(hints("{run: x, description: A source, broken}"));
+  EXPECT_TRUE(hints("{run: x, description: A source, such as: this}"));
+  EXPECT_FALSE(hints("{run: x, descr: A source}"));
+  EXPECT_FALSE(hints("{some key: y, run: x}"));
+  EXPECT_FALSE(hints("\n    run: a,\n    some key: x"));
+}
+
 TEST(Language, EveryKeyIsDescribedAndItsExampleIsTaken) {
   for (const KeyMap& map : Language()) {
     std::set<std::string_view> names;
