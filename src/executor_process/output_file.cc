@@ -54,6 +54,21 @@ Result<std::string> ParseLines(const model::OutputSpec& spec, std::string_view t
   return json;
 }
 
+/// What to add where `text` is no JSON: whether it has a number that JSON does not have.
+std::string_view NotFinite(std::string_view text) {
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') in_string = !in_string;
+    if (in_string && text[i] == '\\') ++i;
+    if (in_string) continue;
+    const std::string_view rest = text.substr(i);
+    if (rest.starts_with("NaN") || rest.starts_with("Infinity")) {
+      return "; JSON has no NaN or Infinity: write null, or leave the field out";
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 Result<std::string> ParseOutput(const model::OutputSpec& spec, std::string_view text) {
@@ -67,9 +82,12 @@ Result<std::string> ParseOutput(const model::OutputSpec& spec, std::string_view 
   if (first == std::string_view::npos) return std::string();
   if (text.find('\0') != std::string_view::npos) return Bad("holds a NUL byte");
   if (text[first] == '{') {
-    HEADWORKS_ASSIGN(const auto object,
-                     ParseJsonObject(text, kWhat, {.max_bytes = kMaxOutputBytes}));
-    return CanonicalJson(object);
+    auto object = ParseJsonObject(text, kWhat, {.max_bytes = kMaxOutputBytes});
+    if (!object) {
+      return Error{object.error().code,
+                   fmt::format("{}{}", object.error().message, NotFinite(text))};
+    }
+    return CanonicalJson(*object);
   }
   if (ParseJson(text, {.max_bytes = kMaxOutputBytes})) return Bad("is JSON, but no object");
   return ParseLines(spec, text);
@@ -91,8 +109,8 @@ Result<std::string> OutputOfStdout(model::OutputMode mode, std::string_view text
   if (mode == model::OutputMode::kStdoutJson) {
     const auto value = ParseJson(text, {.max_bytes = kMaxOutputBytes});
     if (!value) {
-      return bad(fmt::format("is not one JSON value: {}; messages for people go to stderr",
-                             value.error().message));
+      return bad(fmt::format("is not one JSON value: {}{}; messages for people go to stderr",
+                             value.error().message, NotFinite(text)));
     }
     return CanonicalJson(value->is_object() ? *value : boost::json::object{{"result", *value}});
   }

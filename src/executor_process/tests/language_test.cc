@@ -130,6 +130,13 @@ TEST_F(LanguageTest, StdoutAsJson) {
   EXPECT_NE(Refused(OutputMode::kStdoutJson, "echo 1; echo 2").find("not one JSON value"),
             std::string::npos);
   EXPECT_NE(Refused(OutputMode::kStdoutJson, "true").find("not one JSON value"), std::string::npos);
+  const auto is_told = [&](const std::string& script) {
+    return Refused(OutputMode::kStdoutJson, script).find("JSON has no NaN or Infinity") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(is_told("echo '{\"loss\": NaN}'"));
+  EXPECT_TRUE(is_told("echo '{\"a\": \"x\\\"\", \"loss\": -Infinity}'"));
+  EXPECT_FALSE(is_told("echo '{\"loss\": \"NaN\",}'"));
 }
 
 TEST_F(LanguageTest, StdoutAsLinesAndAsText) {
