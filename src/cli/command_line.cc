@@ -174,7 +174,8 @@ class CommandTree {
       return Why(context, on_run_.run, on_run_.task);
     });
     AddReference(why);
-    why.add_option("task", on_run_.task, "The task, or a matrix for all its instances")->required();
+    why.add_option("task", on_run_.task,
+                   "The task, or a matrix for all its instances; without: all that failed");
     AddCommand(runs, "unstick", "Let a stuck run try again", CommandKind::kUnstick);
     AddCommand(runs, "delete", "Forget a finished run", CommandKind::kDelete);
     CLI::App& prune = Leaf(
@@ -382,6 +383,15 @@ class CommandTree {
   std::vector<std::string> files_;
 };
 
+/// The commands `word` of groups of commands, as they are written; empty = none has it.
+std::string GroupsWith(const CommandNode& tree, std::string_view word) {
+  std::string all;
+  for (const CommandNode& group : tree.commands)
+    if (std::ranges::find(group.commands, word, &CommandNode::name) != group.commands.end())
+      all += fmt::format("{}`headworks {} {}`", all.empty() ? "" : " or ", group.name, word);
+  return all;
+}
+
 /// What is likely meant where the parser only says that something does not fit.
 std::string Diagnose(const CLI::App& root, int argc, const char* const* argv,
                      const std::string& message) {
@@ -403,6 +413,8 @@ std::string Diagnose(const CLI::App& root, int argc, const char* const* argv,
     if (child == node->commands.end()) {
       // The word may be the value of the option before it.
       if (i > 1 && argv[i - 1][0] == '-') continue;
+      if (const std::string meant = node == &tree ? GroupsWith(tree, word) : ""; !meant.empty())
+        return fmt::format("{} has no command '{}', did you mean {}?", path, word, meant);
       std::vector<std::string_view> known;
       known.reserve(node->commands.size());
       for (const CommandNode& command : node->commands) known.push_back(command.name);

@@ -113,7 +113,8 @@ void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& 
       const TaskState ended = view.tasks[up.value].state;
       if (ended != TaskState::kSucceeded)
         lines.push_back(
-            fmt::format("upstream task {} is {}", view.id(up), model::TaskStateName(ended)));
+            fmt::format("upstream task {} is {}{}", view.id(up), model::TaskStateName(ended),
+                        IsAllowedFailure(view, up) ? " (allowed, counts as success)" : ""));
     }
   if (state.zombie)
     lines.push_back("its attempt is not provably over (zombie); it still holds its place");

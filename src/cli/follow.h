@@ -25,6 +25,8 @@ class Presenter {
                       Instant now) = 0;
   /// Whether it shows single tasks of a run with too many (RunView::picked).
   virtual bool ShowsPicked() const = 0;
+  /// What happened up to `before` is known: only what is new is told.
+  virtual void Skip(const RunView& before) = 0;
   /// Something that must be seen.
   virtual void Say(std::string_view text) = 0;
 };
@@ -56,9 +58,10 @@ Result<FollowResult> Follow(const Context& context, std::unique_ptr<Runner>& run
 
 /// Follow with the presenter that fits, then the report: how the run ended and, if it failed, the
 /// last lines of what failed and the command that retries.  Shuts the runner down.  On the second
-/// Ctrl-C it ends the process.
+/// Ctrl-C it ends the process.  Of a rerun, `before` is the run as it was: what it keeps is
+/// counted, and not told again.
 Result<Exit> FollowToEnd(const Context& context, std::unique_ptr<Runner> runner, RunNo run,
-                         SignalWatch& signals);
+                         SignalWatch& signals, const RunView* before = nullptr);
 
 /// "headworks ARGUMENTS", with the store if it was named on the command line.
 std::string CommandLine(const Context& context, std::string_view arguments);

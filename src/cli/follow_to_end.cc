@@ -82,6 +82,21 @@ Status Report(const Context& context, Runner& runner, const RunView& summary,
   return {};
 }
 
+/// Begins the story of a rerun.
+Status TellRerun(const Context& context, Runner& runner, const RunView& before,
+                 Presenter& presenter) {
+  const auto run = before.header.run_no.value;
+  HEADWORKS_ASSIGN(const RunView now,
+                   RunReader(context).Read(runner, fmt::format("{}", run), context.clock.Now()));
+  std::size_t kept = 0;
+  for (std::uint32_t no = 0; no < now.tasks.size(); ++no) kept += IsKept(before, now, TaskNo(no));
+  const std::size_t again = now.tasks.size() - kept;
+  presenter.Say(fmt::format("rerunning {} {} of run {}, keeping {}", again,
+                            again == 1 ? "task" : "tasks", run, kept));
+  presenter.Skip(before);
+  return {};
+}
+
 /// The second Ctrl-C: nothing is waited for, not even destructors.  What runs is stopped by its
 /// supervisor, as after a crash.
 [[noreturn]] void LeaveAtOnce(const Context& context, bool engine, const RunView& view,
@@ -109,12 +124,13 @@ std::string CommandLine(const Context& context, std::string_view arguments) {
 }
 
 Result<Exit> FollowToEnd(const Context& context, std::unique_ptr<Runner> runner, RunNo run,
-                         SignalWatch& signals) {
+                         SignalWatch& signals, const RunView* before) {
   // With -o json, standard output carries nothing but the result.
   std::FILE* stream = context.wants_table() ? stdout : stderr;
   const Terminal terminal = Terminal::Of(stream, context.settings().color, context.environment);
   const auto presenter = terminal.interactive ? NewLivePresenter(stream, terminal)
                                               : NewPlainPresenter(stream, terminal);
+  if (before != nullptr) HEADWORKS_TRY(TellRerun(context, *runner, *before, *presenter));
   HEADWORKS_ASSIGN(FollowResult result, Follow(context, runner, run, *presenter, signals));
   if (result.end == FollowEnd::kLeft)
     LeaveAtOnce(context, runner->is_engine(), result.view, *presenter);

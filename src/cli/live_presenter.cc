@@ -63,6 +63,9 @@ class LivePresenter final : public Presenter {
     if (model::IsTerminal(view.header.state)) drawn_ = 0;
   }
 
+  /// It draws the run as it is, and no history.
+  void Skip(const RunView&) override {}
+
   bool ShowsPicked() const override { return true; }
 
   void Say(std::string_view text) override {

@@ -19,7 +19,7 @@ class PlainPresenter final : public Presenter {
       ShowCounts(view, now);
       return;
     }
-    states_.resize(view.tasks.size(), model::TaskState::kWaiting);
+    if (states_.empty()) FirstStates(view);
     for (const model::AttemptRecord& attempt : view.attempts)
       if (!ended_.contains(attempt.epoch.value)) {
         ShowSettled(view, attempt.queued_at);
@@ -34,7 +34,8 @@ class PlainPresenter final : public Presenter {
         Started(view, TaskNo(no), view.tasks[no].epoch);
       }
     for (const log_store::Entry& line : lines)
-      if (!printed_with_end_.contains(line.attempt.epoch.value)) {
+      if (!printed_with_end_.contains(line.attempt.epoch.value) &&
+          !skipped_.contains(line.attempt.epoch.value)) {
         Started(view, line.attempt.task, line.attempt.epoch);
         ShowLine(view, line);
       }
@@ -45,6 +46,13 @@ class PlainPresenter final : public Presenter {
 
   bool ShowsPicked() const override { return false; }
 
+  void Skip(const RunView& before) override {
+    before_ = before;
+    for (const model::AttemptRecord& attempt : before.attempts)
+      skipped_.insert(attempt.epoch.value);
+    ended_ = started_ = skipped_;
+  }
+
   void Say(std::string_view text) override {
     Write(text);
     std::fflush(stream_);
@@ -52,6 +60,13 @@ class PlainPresenter final : public Presenter {
 
  private:
   void Write(std::string_view text) { fmt::print(stream_, "{}\n", text); }
+
+  void FirstStates(const RunView& view) {
+    states_.resize(view.tasks.size(), model::TaskState::kWaiting);
+    if (before_.tasks.size() != view.tasks.size()) return;
+    for (std::uint32_t no = 0; no < view.tasks.size(); ++no)
+      if (IsKept(before_, view, TaskNo(no))) states_[no] = view.tasks[no].state;
+  }
 
   void Started(const RunView& view, TaskNo task, Epoch epoch) {
     if (!started_.insert(epoch.value).second) return;
@@ -97,8 +112,9 @@ class PlainPresenter final : public Presenter {
     const model::TaskRun& task = view.tasks[attempt.task.value];
     const bool again = task.state == model::TaskState::kParked && task.epoch == attempt.epoch;
     Write(fmt::format(
-        "task {} {} in {} (try {} of {}): {}{}", id,
+        "task {} {}{} in {} (try {} of {}): {}{}", id,
         terminal_.Paint(model::TaskState::kFailed, outcome.verdict == kLost ? "lost" : "failed"),
+        IsAllowedFailure(view, attempt.task) && task.epoch == attempt.epoch ? " (allowed)" : "",
         took, attempt.try_no, view.workflow->task(attempt.task).retry.max_attempts,
         DescribeEnd(view, attempt),
         again ? fmt::format("; next try at {}", FormatInstant(task.not_before)) : std::string()));
@@ -147,6 +163,8 @@ class PlainPresenter final : public Presenter {
   std::unordered_set<std::int64_t> ended_;             // epochs
   std::unordered_set<std::int64_t> printed_with_end_;  // epochs, within one Update
   std::vector<model::TaskState> states_;
+  RunView before_;                            // as Skip was told
+  std::unordered_set<std::int64_t> skipped_;  // epochs
   std::array<std::uint32_t, model::kTaskStateCount> counts_{};
   Instant counted_at_{};
 };

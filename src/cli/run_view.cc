@@ -197,4 +197,20 @@ std::string RunStateText(const model::RunHeader& header) {
   return text;
 }
 
+bool IsAllowedFailure(const RunView& view, TaskNo task) {
+  return view.task(task).state == model::TaskState::kFailed &&
+         view.workflow->task(task).allow_failure;
+}
+
+bool IsKept(const RunView& before, const RunView& now, TaskNo task) {
+  const model::TaskRun& was = before.task(task);
+  const model::TaskRun& is = now.task(task);
+  return model::IsTerminal(was.state) && was.state == is.state && was.since == is.since;
+}
+
+std::string StateText(const RunView& view, TaskNo task) {
+  return fmt::format("{}{}", model::TaskStateName(view.task(task).state),
+                     IsAllowedFailure(view, task) ? " (allowed)" : "");
+}
+
 }  // namespace headworks::cli

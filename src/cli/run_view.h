@@ -46,6 +46,14 @@ struct RunView {
   std::uint32_t settled() const;
 };
 
+/// Whether it failed and may: for the run and its successors it counts as a success.
+bool IsAllowedFailure(const RunView& view, TaskNo task);
+/// The state of a task; "failed (allowed)" where it may fail.
+std::string StateText(const RunView& view, TaskNo task);
+
+/// Whether the task was over in `before` and nothing happened to it since.
+bool IsKept(const RunView& before, const RunView& now, TaskNo task);
+
 /// More do not fit a screen.
 inline constexpr std::size_t kMostPicked = 100;
 

@@ -74,8 +74,7 @@ void PrintRunTables(const RunView& view, Instant now) {
       what = DescribeEnd(view, *last);
     else if (task.reason != model::Reason::kNone)
       what = model::ReasonName(task.reason);
-    table.AddRow({view.id(TaskNo(no)), std::string(model::TaskStateName(task.state)),
-                  fmt::format("{}", task.tries),
+    table.AddRow({view.id(TaskNo(no)), StateText(view, TaskNo(no)), fmt::format("{}", task.tries),
                   last == nullptr || last->outcome.started_at == Instant{}
                       ? "-"
                       : FormatDuration(std::max(last->outcome.ended_at - last->outcome.started_at,
@@ -205,7 +204,13 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   const Instant now = context.clock.Now();
   HEADWORKS_ASSIGN(const RunView view, RunReader(context).Read(*runner, run, now));
-  HEADWORKS_ASSIGN(const auto tasks, view.workflow->Select(task));
+  std::vector<TaskNo> tasks;
+  if (task.empty()) {
+    for (std::uint32_t no = 0; no < view.tasks.size(); ++no)
+      if (view.tasks[no].state == model::TaskState::kFailed) tasks.emplace_back(no);
+  } else {
+    HEADWORKS_ASSIGN(tasks, view.workflow->Select(task));
+  }
   const Terminal terminal = Terminal::Of(stdout, context.settings().color, context.environment);
   std::string text;
   json::array list;
@@ -218,9 +223,12 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
     object["engine_live"] = !engine.empty();
     object["why"] = json::array(lines.begin(), lines.end());
   }
-  const bool one = view.workflow->task(tasks.front()).id == task;
+  const bool one = !task.empty() && view.workflow->task(tasks.front()).id == task;
   if (context.wants_table())
-    Print(text);
+    Print(!tasks.empty() ? text
+                         : fmt::format("no task of run {} failed; `headworks runs why {} TASK` is "
+                                       "about any task\n",
+                                       view.header.run_no.value, view.header.run_no.value));
   else
     PrintValue(context.settings().output, one ? list.front() : json::value(std::move(list)));
   return Exit::kOk;
@@ -231,11 +239,17 @@ Result<Exit> RerunAndFollow(const Context& context, const RunCommandArgs& args) 
   RunnerOptions options = context.options();
   options.enable_recovery = false;
   HEADWORKS_ASSIGN(auto runner, OpenOrAttach(context, options));
+  HEADWORKS_ASSIGN(RunView before, RunReader(context).ReadSummary(*runner, args.run));
+  const bool listed = before.workflow->size() <= kMostListedTasks;
+  if (listed) {
+    HEADWORKS_ASSIGN(before, RunReader(context).Read(*runner, args.run, context.clock.Now()));
+  }
   HEADWORKS_ASSIGN(const RunNo run, AskEngine(context, runner, options, [&](Runner& engine) {
                      return Execute(context, engine, args);
                    }));
   HEADWORKS_TRY(NoteOtherVersion(context, *runner, run));
-  return FollowToEnd(context, std::move(runner), run, signals);
+  return FollowToEnd(context, std::move(runner), run, signals,
+                     listed && before.header.run_no == run ? &before : nullptr);
 }
 
 Result<Exit> CommandRun(const Context& context, const RunCommandArgs& args) {

@@ -97,7 +97,9 @@ Result<Exit> ValidateWorkflows(const Context& context, const std::vector<std::st
   }
   if (context.wants_table())
     Print(fmt::format("{} of {} files good{}\n", good, files.size(),
-                      faults == 0 ? std::string() : fmt::format(", {} faults", faults)));
+                      faults == 0
+                          ? std::string()
+                          : fmt::format(", {} {}", faults, faults == 1 ? "fault" : "faults")));
   else
     PrintValue(context.settings().output, list);
   if (good == files.size()) return Exit::kOk;

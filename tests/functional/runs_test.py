@@ -150,6 +150,10 @@ class CommandTest(Case):
         self.write("fixed", "")
         out = self.hw("runs", "rerun", "@last", "--failed").stdout
         self.assertIn("run 1 of bad succeeded", out)
+        self.assertRegex(out, r"^rerunning \d tasks of run 1, keeping 1\n")
+        self.assertNotIn("first", out, "what was kept is not told again")
+        self.assertEqual(out.count("task a started"), 1, out)
+        self.assertNotIn("failed", out)
         self.assertEqual(self.lines("first.ran"), ["x"])
         self.assertEqual(self.lines("a.ran"), ["x", "x"])
 
@@ -220,6 +224,31 @@ class CommandTest(Case):
                           f"version of the run; `headworks run {file}` starts a new run",
                           done.stderr)
             self.assertNotIn("task c", done.stdout)
+
+    def test_why_of_a_run_explains_all_that_failed(self):
+        self.write("two.yaml", """version: 1
+name: two
+tasks:
+  a: {run: exit 3}
+  b: {run: exit 4, allow_failure: true}
+  c: {run: "true"}
+  d: {needs: [a, b], run: "true"}
+""")
+        out = self.hw("run", "two.yaml", code=FAILED).stdout
+        self.assertIn("task b failed (allowed) in", out)
+        self.assertIn("task a failed in", out)
+        out = self.hw("runs", "why", "@last").stdout
+        self.assertRegex(out, r"task a of run 1 is failed(.*\n)+\ntask b of run 1 is failed")
+        self.assertNotIn("task d", out)
+        self.assertEqual([task["task"] for task in self.json("runs", "why", "@last")], ["a", "b"])
+        self.assertIn("task b is failed (allowed, counts as success)",
+                      self.hw("runs", "why", "@last", "d").stdout)
+        self.assertRegex(self.hw("runs", "show", "@last").stdout, r"b +failed \(allowed\)")
+        self.assertEqual(self.states()["b"], "failed")
+        self.write("good.yaml", "version: 1\nname: good\ntasks: {a: {run: 'true'}}\n")
+        self.hw("run", "good.yaml")
+        self.assertIn("no task of run 2 failed", self.hw("runs", "why", "@last").stdout)
+        self.assertEqual(self.json("runs", "why", "@last"), [])
 
     def test_why_says_what_failed(self):
         self.hw("run", "bad.yaml", code=FAILED)

@@ -54,6 +54,15 @@ class ValidateTest(Case):
         self.assertIn("bad.yaml:4:", done.stderr)
         self.assertIn("bad.yaml:5:", done.stderr)
         self.assertRegex(done.stdout, r"1 of 2 files good, \d faults\n$")
+        self.write("flows/one.yaml", GOOD + "  x: {rn: x, run: x}\n")
+        self.assertIn("0 of 1 files good, 1 fault\n",
+                      self.hw("workflow", "validate", "flows/one.yaml", code=USAGE).stdout)
+        for word, meant in (("validate", "`headworks workflow validate`"),
+                            ("logs", "`headworks runs logs`"),
+                            ("show", "`headworks workflow show`"),
+                            ("show", "`headworks runs show`")):
+            self.assertRegex(self.hw(word, "x.yaml", code=USAGE).stderr,
+                             f"no command '{word}', did you mean .*{meant}")
         self.assertEqual(self.hw("workflow", "validate", "flows/good.yaml").stdout,
                          "1 of 1 files good\n")
         self.assertFalse(self.store.exists())

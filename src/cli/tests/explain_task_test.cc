@@ -52,6 +52,22 @@ TEST_F(ExplainTaskTest, WaitingNamesTheUpstreamsThatAreNotOver) {
   EXPECT_EQ(Explain("c"), "task c of run 7 is waiting\nwaits for task b, which is waiting\n");
 }
 
+TEST_F(ExplainTaskTest, UpstreamThatMayFailIsNotBlamed) {
+  auto definition = view_.workflow->definition();
+  definition.tasks[0].allow_failure = true;
+  definition.tasks[2].needs = {"a", "b"};
+  view_.workflow = *model::Workflow::Create(std::move(definition));
+  task("a").state = TaskState::kFailed;
+  task("b").state = TaskState::kFailed;
+  task("c").state = TaskState::kUpstreamFailed;
+  const std::string text = Explain("c");
+  EXPECT_NE(text.find("task a is failed (allowed, counts as success)\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("task b is failed\n"), std::string::npos) << text;
+  EXPECT_EQ(StateText(view_, No("a")), "failed (allowed)");
+  EXPECT_EQ(StateText(view_, No("b")), "failed");
+}
+
 TEST_F(ExplainTaskTest, FinallyWaitsForAllOthers) {
   task("a").state = TaskState::kSucceeded;
   view_.header.counts[static_cast<std::size_t>(TaskState::kSucceeded)] = 1;
