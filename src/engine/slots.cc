@@ -94,9 +94,9 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
     const auto holder = holders.find(offer.task);
     const LiveRef ref{run, offer.task, offer.epoch};
     const auto soft = soft_failures_.find(ref);
-    if (soft != soft_failures_.end() && soft->second == kAnsweredNo) continue;
+    if (soft != soft_failures_.end() && soft->second.answers == kAnsweredNo) continue;
     const bool mine = holder != holders.end() && *holder->second == options_.owner;
-    if (!mine || (soft != soft_failures_.end() && soft->second == kInDoubt))
+    if (!mine || (soft != soft_failures_.end() && soft->second.answers == kInDoubt))
       Doubt(MakeAttempt(slot, offer.task, offer.epoch));
     else if (soft != soft_failures_.end())
       lanes_[dispatcher_.LaneOf(slot.run.workflow->task(offer.task))].deferred.push_back(ref);
