@@ -131,9 +131,10 @@ class MemoryStore final : public store::Database,
     const std::lock_guard lock(s_.mutex);
     const RunRow* row = Find(tenant, run);
     if (row == nullptr) return NoRun(run);
-    store::RunImage image{row->header, {}, {}};
+    store::RunImage image{row->header, {}, {}, {}};
     for (const auto& [no, task] : row->tasks) {
       image.tasks.push_back(task.row);
+      image.executors.push_back(task.executor);
       image.holders.push_back(task.holder);
     }
     return image;

@@ -149,6 +149,7 @@ Result<store::RunImage> SqliteRunStore::LoadRun(const TenantId& tenant, RunNo ru
         [&](Row row) {
           ReadTask(row, task);
           image->tasks.push_back(task.row);
+          image->executors.push_back(task.executor);
           image->holders.push_back(task.holder);
         },
         tenant, run));

@@ -22,6 +22,7 @@ TEST_P(Conformance, RunComesBackWithEveryField) {
   ASSERT_EQ(image->tasks.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(Text(image->tasks[i]), Text(write.tasks[i].row));
+    EXPECT_EQ(image->executors[i], write.tasks[i].executor);
     EXPECT_EQ(image->holders[i], write.tasks[i].holder);
   }
 }

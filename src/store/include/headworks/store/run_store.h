@@ -108,8 +108,8 @@ struct Round {
 struct RunImage {
   model::RunHeader header;
   std::vector<model::StoredTask> tasks;
-  /// Live attempts' holders, by position in `tasks`; empty = none.
-  std::vector<std::string> holders;
+  /// Live attempts' executors and holders, by position in `tasks`; empty = none.
+  std::vector<std::string> executors, holders;
 };
 
 /// Durable state of runs and tasks, as its only writer sees it: everything else holds copies.
