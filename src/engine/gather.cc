@@ -357,8 +357,9 @@ bool Engine::AdmitRun(model::RunHeader run, Instant now) {
   // A pending run has no rows but its own, which is here.  One that is paused, that has ended and
   // left zombies, or that only recovers, is loaded all the same: its commands, timers and live
   // attempts are to be followed.
-  const auto loaded = pending ? Build({.header = std::move(run), .tasks = {}, .holders = {}}, now)
-                              : Load(run.tenant, run.run_no, now);
+  const auto loaded =
+      pending ? Build({.header = std::move(run), .tasks = {}, .executors = {}, .holders = {}}, now)
+              : Load(run.tenant, run.run_no, now);
   if (!loaded) return loaded.error().code != Code::kUnavailable;
   Continue(**loaded,
            pending ? model::Event(model::StartRun{}) : model::Event(model::ContinueRun{}));

@@ -347,6 +347,61 @@ TEST_F(EngineTest, AStartKeyGoesOnWithARunThatOnlyTheStoreKnows) {
   EXPECT_NE(dispatcher.taken[0].key.run, dispatcher.taken[1].key.run);
 }
 
+TEST_F(EngineTest, AnAttemptIsNotGivenToAnotherExecutorThanTheOneThatHasIt) {
+  const auto workflow = Put(Tasks("w", 2));
+  dispatcher_.max = 1;
+  const auto started = Start(*workflow);
+  Tick(3);
+  ASSERT_EQ(dispatcher_.taken.size(), 1U);
+  const model::AttemptKey live = dispatcher_.taken[0].key;
+  ASSERT_TRUE(engine_.Close());
+  const auto cancel = [&](Engine& engine) {
+    Status answer;
+    engine.Execute({.tenant = tenant_, .kind = control::CommandKind::kCancel, .run = live.run},
+                   [&](Status done) { answer = std::move(done); });
+    for (int i = 0; i < 4; ++i) engine.Tick();
+    return answer;
+  };
+  ManualDispatcher elsewhere;
+  elsewhere.name = "elsewhere";
+  Engine other({.owner = "other"}, store_, elsewhere, evaluator_, clock_, random_, logger_,
+               nullptr);
+  ASSERT_TRUE(other.Open());
+  for (int i = 0; i < 4; ++i) other.Tick();
+  EXPECT_TRUE(elsewhere.taken.empty()) << "neither the attempt nor what else is ready";
+  const Status refused = cancel(other);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kConflict);
+  EXPECT_NE(refused.error().message.find("task 't0' has an attempt with executor 'manual', but "
+                                         "would go to 'elsewhere' now"),
+            std::string::npos)
+      << refused.error().message;
+  EXPECT_TRUE(elsewhere.cancelled.empty());
+  EXPECT_EQ(Stored(live.run).state, RunState::kRunning);
+  // Its own runs go on.
+  other.Start(
+      {.tenant = tenant_, .name = workflow->name(), .version = workflow->version(), .input = "{}"},
+      [](const Result<control::Started>& done) { EXPECT_TRUE(done); });
+  for (int i = 0; i < 4; ++i) other.Tick();
+  EXPECT_EQ(elsewhere.taken.size(), 2U);
+  for (const auto& attempt : elsewhere.taken)
+    other.Ended(attempt.key, {.verdict = model::Verdict::kSucceeded});
+  for (int i = 0; i < 4; ++i) other.Tick();
+  ASSERT_TRUE(other.Close());
+
+  ManualDispatcher again;
+  Engine next({.owner = "next"}, store_, again, evaluator_, clock_, random_, logger_, nullptr);
+  ASSERT_TRUE(next.Open());
+  for (int i = 0; i < 4; ++i) next.Tick();
+  ASSERT_EQ(again.taken.size(), 2U);
+  EXPECT_TRUE(std::ranges::any_of(again.taken, [&](const auto& a) { return a.key == live; }))
+      << "the same epoch";
+  for (const auto& attempt : again.taken)
+    next.Ended(attempt.key, {.verdict = model::Verdict::kSucceeded});
+  for (int i = 0; i < 4; ++i) next.Tick();
+  EXPECT_EQ(Stored(live.run).state, RunState::kSucceeded);
+}
+
 /// Three tasks with a `when` that nobody has answered yet.
 class WhenTest : public EngineTest {
  protected:

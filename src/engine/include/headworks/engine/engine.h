@@ -366,6 +366,10 @@ class Engine final : public executor::AttemptSink,
   Result<Slot*> Load(const TenantId& tenant, RunNo run, Instant now);
   Status CheckLoadable(RunNo run) const;
   Result<Slot*> Build(store::RunImage image, Instant now);
+  /// kConflict if a live attempt is with another executor than its task would go to now: only that
+  /// one knows what became of it (I4, I5).
+  Status CheckExecutors(const model::Workflow& workflow, const store::RunImage& image,
+                        const model::Changes& effects) const;
   void Continue(Slot& slot, model::Event event);
   Slot& Insert(model::Run run);
   Result<std::shared_ptr<const model::Workflow>> LoadWorkflow(const TenantId& tenant,
@@ -427,8 +431,8 @@ class Engine final : public executor::AttemptSink,
   std::map<LiveRef, Soft> overcome_failures_;
   std::vector<LateAnswer> late_;  // the store did not answer
   std::unordered_map<RunNo, std::vector<Work>> stuck_works_;
-  std::unordered_set<RunNo> unloadable_;
-  std::deque<Stuck> to_mark_;  // parked in memory, not yet in the store
+  std::unordered_map<RunNo, Error> unloadable_;  // and why
+  std::deque<Stuck> to_mark_;                    // parked in memory, not yet in the store
   Duration mark_at_{0};
   std::uint64_t ready_order_ = 0;
   std::uint32_t task_states_ = 0;
