@@ -402,6 +402,31 @@ TEST_F(EngineTest, AnAttemptIsNotGivenToAnotherExecutorThanTheOneThatHasIt) {
   EXPECT_EQ(Stored(live.run).state, RunState::kSucceeded);
 }
 
+TEST_F(EngineTest, AStartWithAPriorityOutOfBoundsIsRefused) {
+  auto definition = Tasks("w", 1);
+  definition.tasks[0].priority = 1'000;
+  const auto workflow = Put(std::move(definition));
+  for (const int priority : {-1'001, -1'000, 1'000, 1'001}) {
+    Result<control::Started> answer{Error{Code::kInternal, "no answer"}};
+    engine_.Start({.tenant = tenant_,
+                   .name = workflow->name(),
+                   .version = workflow->version(),
+                   .input = "{}",
+                   .priority = priority},
+                  [&](Result<control::Started> started) { answer = std::move(started); });
+    Tick(2);
+    if (std::abs(priority) <= 1'000) {
+      ASSERT_TRUE(answer) << answer.error().message;
+      ASSERT_FALSE(dispatcher_.taken.empty());
+      EXPECT_EQ(dispatcher_.taken.back().priority, priority + 1'000);
+    } else {
+      ASSERT_FALSE(answer);
+      EXPECT_EQ(answer.error().code, Code::kInvalidArgument);
+      EXPECT_NE(answer.error().message.find(std::to_string(priority)), std::string::npos);
+    }
+  }
+}
+
 /// Three tasks with a `when` that nobody has answered yet.
 class WhenTest : public EngineTest {
  protected:

@@ -130,6 +130,7 @@ struct StartOptions {
   std::vector<std::string> params;
   /// Same key, same run (I8).
   std::string start_key;
+  /// -1000 to 1000, higher first; added to that of each task.
   int priority = 0;
   std::string actor = "embedded";
 };
