@@ -427,6 +427,45 @@ TEST_F(EngineTest, AStartWithAPriorityOutOfBoundsIsRefused) {
   }
 }
 
+TEST_F(EngineTest, APendingRunIsCancelledAndDeletedInOneGo) {
+  auto definition = Tasks("w", 1);
+  definition.max_active_runs = 1;
+  const auto workflow = Put(std::move(definition));
+  Start(*workflow);
+  for (const bool by_inbox : {false, true}) {
+    const auto pending = Start(*workflow);
+    Tick(3);
+    const RunNo run = (*pending)->run;
+    ASSERT_EQ(Stored(run).state, RunState::kPending);
+    if (by_inbox) {
+      std::vector<store::InboxRow> rows;
+      for (const auto kind : {CommandKind::kCancel, CommandKind::kDelete})
+        rows.push_back(
+            {.tenant = tenant_,
+             .shard = model::ShardOf(workflow->name()),
+             .kind = std::string(control::CommandKindName(kind)),
+             .dedupe_key = std::string(control::CommandKindName(kind)),
+             .run = run,
+             .payload = control::EncodeCommand({.tenant = tenant_, .kind = kind, .run = run})});
+      ASSERT_TRUE(store_.inbox().Append(rows));
+      Tick(20);
+      for (const auto& row : rows) {
+        const auto answer = store_.inbox().GetAnswer(tenant_, row.dedupe_key);
+        ASSERT_TRUE(answer && *answer) << row.kind;
+        EXPECT_FALSE((*answer)->error) << row.kind << ": " << (*answer)->error->message;
+      }
+    } else {
+      const auto cancelled = Execute(CommandKind::kCancel, run);
+      const auto deleted = Execute(CommandKind::kDelete, run);
+      Tick(20);
+      EXPECT_TRUE(*cancelled) << cancelled->error().message;
+      EXPECT_TRUE(*deleted) << deleted->error().message;
+    }
+    EXPECT_EQ(store_.runs().LoadRun(tenant_, run).error().code, Code::kNotFound);
+    EXPECT_EQ(engine_.stats().runs_stuck, 0U);
+  }
+}
+
 /// Three tasks with a `when` that nobody has answered yet.
 class WhenTest : public EngineTest {
  protected:
