@@ -72,7 +72,8 @@ struct RunnerOptions {
   /// Executors of your own, by key, beside "inline" and "process".  Borrowed; each must outlive the
   /// runner.
   std::map<std::string, executor::Executor*> executors;
-  /// Keys of the executors that C++ functions and commands go to.  An unknown one fails Open.
+  /// Keys of the executors that C++ functions and commands go to.  An unknown one fails Open.  A run
+  /// with a live attempt that is with another one is left alone until that is configured again.
   std::string function_executor = "inline";
   std::string command_executor = "process";
 
@@ -129,6 +130,7 @@ struct StartOptions {
   std::vector<std::string> params;
   /// Same key, same run (I8).
   std::string start_key;
+  /// -1000 to 1000, higher first; added to that of each task.
   int priority = 0;
   std::string actor = "embedded";
 };
