@@ -118,7 +118,9 @@ constexpr Row kRows[] = {
                                                                            "state");
      }},
     {"headworks_tasks_finished_total", Type::kCounter,
-     "state: succeeded, failed, skipped, upstream_failed, cancelled", "Tasks that ended.",
+     "state: succeeded, failed, skipped, upstream_failed, cancelled",
+     "Tasks that ended: by how much each commit raised their number in a run, so a reset in the "
+     "same commit cancels an end.",
      [](const Figures& figures, Family& family) {
        ByEnum<&S::tasks_ended, model::TaskState::kSucceeded, model::TaskStateName>(figures, family,
                                                                                    "state");
@@ -138,7 +140,8 @@ constexpr Row kRows[] = {
     {"headworks_attempts_live", Type::kGauge, "executor", "Attempts that are not known to be over.",
      Lanes<&L::live>},
     {"headworks_attempts_superseded_total", Type::kCounter, "",
-     "Verdicts that were dropped: heard before, or of an attempt that no longer counts.",
+     "Verdicts and late answers to offers that were dropped: heard before, or of an attempt that "
+     "no longer counts.",
      Engine<&S::superseded>},
     {"headworks_attempt_duration_seconds", Type::kHistogram, "executor",
      "From the start of an attempt to its end, by its executor's clock.",
