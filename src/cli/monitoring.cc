@@ -20,14 +20,15 @@ Response Health(const Runner& runner) {
 }  // namespace
 
 Result<std::unique_ptr<metrics_http::HttpServer>> ServeMonitoring(const std::string& address,
-                                                                  Runner& runner) {
-  return metrics_http::HttpServer::Listen(address, [&runner](std::string_view path) -> Response {
+                                                                  Runner& runner, Logger& logger) {
+  const auto answer = [&runner](std::string_view path) -> Response {
     if (path == "/metrics")
       return {.content_type = std::string(metrics::kPrometheusContentType),
               .body = metrics::PrometheusText(runner.Metrics())};
     if (path == "/healthz") return Health(runner);
     return {.status = 404, .body = "here are /metrics and /healthz\n"};
-  });
+  };
+  return metrics_http::HttpServer::Listen(address, {}, answer, logger);
 }
 
 }  // namespace headworks::cli
