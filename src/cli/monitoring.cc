@@ -11,8 +11,9 @@ Response Health(const Runner& runner) {
   Response response;
   for (const ServiceHealth& service : runner.Health()) {
     if (!service.healthy) response.status = 503;
-    response.body += fmt::format("{} {}: {}\n", service.healthy ? "ok" : "trouble", service.name,
-                                 service.detail);
+    // What an error says may name paths: that is not for whoever asks.
+    response.body += service.healthy ? fmt::format("ok {}: {}\n", service.name, service.detail)
+                                     : fmt::format("trouble {}: the log says why\n", service.name);
   }
   return response;
 }

@@ -220,7 +220,10 @@ class MetricsTest(MonitoredCase):
         """The databases are held so long that commits fail and lines of output are given up."""
         self.start("run", "one.yaml")  # it may give up, the engine may not
         self.until_exists("one0.here")
-        self.assertEqual(self.get(engine, "/healthz")[0], 200)
+        status, _, text = self.get(engine, "/healthz")
+        self.assertEqual(status, 200)
+        self.assertRegex(text, "(?m)^ok store: takes commits$")
+        self.assertNotIn(str(self.dir), text)
         with self.locked(self.store, f"{self.store}-logs"):
             self.write("one0.go", "")
             self.until(lambda: self.value(engine, "headworks_log_lines_dropped_total",
@@ -229,7 +232,8 @@ class MetricsTest(MonitoredCase):
             self.look(engine)
             status, _, text = self.get(engine, "/healthz")
             self.assertEqual(status, 503)
-            self.assertRegex(text, "(?m)^trouble engine: the store refuses commits")
+            self.assertRegex(text, "(?m)^trouble store: the log says why$")
+            self.assertNotIn(str(self.dir), text)
         self.until(lambda: self.run_state() == "succeeded", "the run ends")
         self.until_value(engine, "headworks_engine_healthy", 1)
         self.assertEqual(self.get(engine, "/healthz")[0], 200)
