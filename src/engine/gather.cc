@@ -270,6 +270,7 @@ void Engine::ApplyLateFailure(Slot& slot, const LiveRef& ref, const LateAnswer& 
   if (!no && doubt == kInDoubt) return;                // its executor is being asked
   if (!no && task.cancel_sent) return Doubt(attempt);  // it is to be asked
   if (auto overcome = overcome_failures_.extract(ref)) soft_failures_.insert(std::move(overcome));
+  LogOffer("offer answered late", attempt, late.result);
   Answered(slot, attempt, late.result);
 }
 

@@ -24,17 +24,20 @@ void Engine::Measure(Slot& slot) {
   CountTasks(slot, true);
 }
 
-void Engine::MeasureOffer(const executor::Attempt& attempt, const executor::OfferResult& result) {
-  ++stats_.offers[static_cast<std::size_t>(result.disposition)];
+void Engine::LogOffer(std::string_view message, const executor::Attempt& attempt,
+                      const executor::OfferResult& result) {
   const bool usual = result.disposition == model::Disposition::kDispatched ||
                      result.disposition == model::Disposition::kDeferred;
   const LogLevel level = usual ? LogLevel::kDebug : LogLevel::kInfo;
   if (!logger_.Wants(level)) return;
   const Logger::Field fields[] = {
       {"executor", std::string(dispatcher_.LaneName(dispatcher_.LaneOf(attempt.task())))},
-      {"disposition", std::string(model::DispositionName(result.disposition))},
-      {"cause", result.cause}};
-  executor::ForAttempt(logger_, attempt).Write(level, "attempt offered", fields);
+      {"disposition",
+       std::string(result.answered ? model::DispositionName(result.disposition) : "buffered")},
+      {"cause", result.cause},
+      {"error", result.error ? std::string(executor::DispatchErrorName(*result.error)) : ""}};
+  executor::ForAttempt(logger_, attempt)
+      .Write(level, message, std::span(fields).first(result.error ? 4 : 3));
 }
 
 void Engine::LogEnd(const Slot& slot, const model::AttemptRecord& record) {

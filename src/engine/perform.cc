@@ -144,14 +144,15 @@ void Engine::Offer(const executor::Attempt& attempt) {
     return;
   }
   if (task.cancel_sent) return Doubt(attempt);  // an executor may have it nevertheless
-  Answered(*slot->second, attempt, dispatcher_.Dispatch(attempt));
+  const executor::OfferResult result = dispatcher_.Dispatch(attempt);
+  LogOffer("attempt offered", attempt, result);
+  Answered(*slot->second, attempt, result);
 }
 
 void Engine::Answered(const Slot& slot, const executor::Attempt& attempt,
                       const executor::OfferResult& result) {
   const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
   const std::size_t lane = dispatcher_.LaneOf(attempt.task());
-  MeasureOffer(attempt, result);
   switch (result.disposition) {
     case model::Disposition::kDispatched:
       if (auto overcome = soft_failures_.extract(ref); overcome && overcome.mapped().answers > 0)

@@ -463,11 +463,16 @@ Result<RunHandle> Runner::Find(std::string_view reference) {
 std::vector<ServiceHealth> Runner::Health() const {
   const Parts& p = *parts_;
   std::vector<ServiceHealth> all;
-  const auto version = p.database->inbox().DataVersion();
-  all.push_back(
-      {"store", version.has_value(), version ? p.options.database_url : version.error().message});
-  if (!p.engine) return all;
+  if (!p.engine) {
+    const auto version = p.database->inbox().DataVersion();
+    all.push_back({"store", version.has_value(), version ? "answers" : version.error().message});
+    return all;
+  }
+  // What the engine knew at its last round: the store is not asked.
   const auto stats = p.engine->stats();
+  const bool commits = stats.lost || stats.trouble.empty();
+  all.push_back(
+      {"store", commits, commits ? "takes commits" : "refuses commits: " + stats.trouble});
   for (const auto& [key, executor] : p.executors) {
     const auto metrics = executor->GetMetrics();
     all.push_back({key, true, fmt::format("{} active, {} at most", metrics.active, metrics.max)});
@@ -483,9 +488,8 @@ std::vector<ServiceHealth> Runner::Health() const {
                              FormatDuration(figures.mean_latency))});
   std::string detail = fmt::format("{} runs in memory, {} live attempts, {} runs stuck",
                                    stats.runs_in_memory, stats.live_attempts, stats.runs_stuck);
-  if (stats.lost) detail = "another engine owns this database";
-  if (!stats.trouble.empty()) detail = "the store refuses commits: " + stats.trouble;
-  all.push_back({"engine", !stats.lost && stats.trouble.empty(), std::move(detail)});
+  if (stats.lost) detail = "may not write any more and has stopped: " + stats.trouble;
+  all.push_back({"engine", !stats.lost, std::move(detail)});
   return all;
 }
 

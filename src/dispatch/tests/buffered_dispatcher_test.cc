@@ -459,6 +459,22 @@ TEST_F(BufferedDispatcherTest, FiguresSayHowLongAndHowDeep) {
   EXPECT_EQ(figures.mean_latency, 5ms);
   EXPECT_EQ(figures.max_latency, 6ms);
   EXPECT_EQ(figures.NotTaken(Disposition::kBackpressure), 1U);
+  EXPECT_EQ(figures.dispatched, 1U);
+}
+
+TEST(DispatchMetrics, WhatWasDispatchedNeverFalls) {
+  DispatchMetrics metrics;
+  metrics.InnerError({Disposition::kTransient, "timeout", {}});
+  EXPECT_EQ(metrics.Read().dispatched, 0U) << "its Latency is still to come";
+  metrics.Latency(1ms);
+  metrics.Latency(1ms);
+  EXPECT_EQ(metrics.Read().dispatched, 1U);
+  metrics.InnerError({Disposition::kTransient, "timeout", {}});
+  EXPECT_EQ(metrics.Read().dispatched, 1U);
+  metrics.Latency(1ms);
+  EXPECT_EQ(metrics.Read().dispatched, 1U);
+  metrics.Latency(1ms);
+  EXPECT_EQ(metrics.Read().dispatched, 2U);
 }
 
 TEST_F(BufferedDispatcherTest, TheFirstAnswerAfterAnOutageIsTold) {

@@ -356,7 +356,9 @@ class Engine final : public executor::AttemptSink,
   void CountActive(Slot& slot);
   /// What a commit changed, in stats_ and in the log.
   void Measure(Slot& slot);
-  void MeasureOffer(const executor::Attempt& attempt, const executor::OfferResult& result);
+  /// One line for each Dispatch, another for what comes late.
+  void LogOffer(std::string_view message, const executor::Attempt& attempt,
+                const executor::OfferResult& result);
   void LogEnd(const Slot& slot, const model::AttemptRecord& record);
   /// Tasks per state, since the last time.  `ended`: those that ended count as such.
   void CountTasks(Slot& slot, bool ended);

@@ -37,7 +37,6 @@ struct EngineStats {
   std::uint64_t inbox_messages = 0;
   std::array<std::uint64_t, 6> runs_ended{};      // by RunState
   std::array<std::uint64_t, 9> attempts_ended{};  // by Verdict
-  std::array<std::uint64_t, 7> offers{};          // by Disposition
   std::array<std::uint64_t, model::kTaskStateCount> tasks_ended{};
   metrics::Histogram round_duration{metrics::kAnswerSeconds};  // from gather to the last effect
   metrics::Histogram round_rows{kRoundRows};
