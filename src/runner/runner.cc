@@ -128,6 +128,20 @@ std::string HostName() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
+/// What decides about the order of ready tasks.
+Status CheckOrder(const RunnerOptions& options) {
+  for (const auto& [tenant, weight] : options.tenant_weights)
+    if (weight == 0 || weight > kMaxTenantWeight)
+      return Error{Code::kInvalidArgument,
+                   fmt::format("RunnerOptions::tenant_weights: '{}' weighs {}; give 1 to {}",
+                               tenant, weight, kMaxTenantWeight)};
+  if (options.priority_ageing < Duration(0))
+    return Error{Code::kInvalidArgument,
+                 fmt::format("RunnerOptions::priority_ageing is {}us; give 0 for none, or more",
+                             options.priority_ageing.count())};
+  return {};
+}
+
 }  // namespace
 
 std::string DefaultDatabaseUrl() {
@@ -331,6 +345,7 @@ Result<std::string> FindSupervisor(const RunnerOptions& options) {
 }
 
 Result<std::unique_ptr<Runner>> Runner::Open(RunnerOptions options) {
+  HEADWORKS_TRY(CheckOrder(options));
   auto parts = std::make_unique<Parts>();
   parts->options = std::move(options);
   // From here the destructor stops what has started.
