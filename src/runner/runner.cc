@@ -178,7 +178,7 @@ struct Runner::Parts {
   std::unique_ptr<LogLines> lines;
   std::unique_ptr<executor::Executor> inline_executor;
   std::unique_ptr<executor_process::ProcessExecutor> process_executor;
-  std::vector<std::pair<std::string, executor::Executor*>> executors;  // all, by key
+  std::vector<std::pair<std::string, executor::Executor*>> executors;  // that tasks go to, by key
   std::unique_ptr<dispatch::DefaultDispatcher> dispatcher;
   dispatch::DispatchMetrics dispatch_metrics;
   std::unique_ptr<dispatch::BufferedDispatcher> buffer;  // in front of it
@@ -287,9 +287,12 @@ Status Runner::Parts::OpenExecutors() {
                                                            .clock = clock,
                                                            .log = *logger,
                                                            .ledger = ledger.get()}));
-  const auto add = [this](const std::string& key, executor::Executor& executor) -> Status {
+  const auto is_routed = [this](const std::string& key) {
+    return key == options.function_executor || key == options.command_executor;
+  };
+  const auto add = [&](const std::string& key, executor::Executor& executor) -> Status {
     HEADWORKS_TRY(dispatcher->RegisterExecutor(key, executor));
-    executors.emplace_back(key, &executor);
+    if (is_routed(key)) executors.emplace_back(key, &executor);
     return {};
   };
   HEADWORKS_TRY(add("inline", *inline_executor));
@@ -299,6 +302,12 @@ Status Runner::Parts::OpenExecutors() {
       return Error{Code::kInvalidArgument,
                    fmt::format("RunnerOptions::executors: '{}' is nullptr", key)};
     HEADWORKS_TRY(add(key, *own));
+    if (!is_routed(key))
+      return Error{Code::kInvalidArgument,
+                   fmt::format("RunnerOptions::executors: no task goes to '{}', because "
+                               "function_executor is '{}' and command_executor is '{}'; name it "
+                               "there or leave it out",
+                               key, options.function_executor, options.command_executor)};
   }
   return {};
 }

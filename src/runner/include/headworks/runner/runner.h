@@ -74,7 +74,7 @@ struct RunnerOptions {
   /// How long Shutdown waits for an executor to answer what is being handed to it.
   Duration dispatch_drain_timeout = std::chrono::seconds(15);
   /// Executors of your own, by key, beside "inline" and "process".  Borrowed; each must outlive the
-  /// runner.
+  /// runner.  One that neither of the keys below names fails Open.
   std::map<std::string, executor::Executor*> executors;
   /// Keys of the executors that C++ functions and commands go to.  An unknown one fails Open.
   std::string function_executor = "inline";
