@@ -33,14 +33,16 @@ class OrderTest : public testing::Test {
       release_.acquire();
       return TaskResult<Json>(Json("{}"));
     });
-    Function("note", [this](TaskContext& task) {
-      const std::scoped_lock lock(mutex_);
-      started_.emplace_back(task.info().task);
-      return TaskResult<Json>(Json("{}"));
-    });
+    for (const char* note : {"note", "heavy::default::*::note"})
+      Function(note, [this](TaskContext& task) {
+        const std::scoped_lock lock(mutex_);
+        started_.emplace_back(task.info().task);
+        return TaskResult<Json>(Json("{}"));
+      });
   }
   ~OrderTest() override {
     release_.release();
+    other_.reset();
     runner_.reset();
     fs::remove_all(folder_);
   }
@@ -56,6 +58,14 @@ class OrderTest : public testing::Test {
     WorkflowBuilder hold("hold");
     hold.Task("hold").Function("hold");
     Start(*runner_, hold);
+  }
+  /// A second tenant of the same engine.
+  void Attach(const std::string& tenant) {
+    RunnerOptions options = options_;
+    options.tenant = tenant;
+    auto attached = Runner::Attach(options);
+    ASSERT_TRUE(attached) << attached.error().message;
+    other_ = *std::move(attached);
   }
   /// Returns once a run of it is committed.
   void Start(Runner& runner, WorkflowBuilder& builder) {
@@ -78,7 +88,7 @@ class OrderTest : public testing::Test {
     for (const RunHandle& handle : handles_) {
       const auto ended = handle.Wait(30s);
       EXPECT_TRUE(ended && ended->state == model::RunState::kSucceeded)
-          << (ended ? ended->failures.front().second : ended.error().message);
+          << (ended ? std::string(model::RunStateName(ended->state)) : ended.error().message);
     }
     const std::scoped_lock lock(mutex_);
     return started_;
@@ -107,7 +117,7 @@ class OrderTest : public testing::Test {
   fs::path folder_;
   TaskRegistry registry_;
   RunnerOptions options_;
-  std::unique_ptr<Runner> runner_;
+  std::unique_ptr<Runner> runner_, other_;
 
  private:
   double Ready() const {
@@ -123,6 +133,21 @@ class OrderTest : public testing::Test {
   std::mutex mutex_;
   std::vector<std::string> started_;
 };
+
+TEST_F(OrderTest, TenantsTakeTurnsAsLongAsTheyWeigh) {
+  options_.tenant_weights = {{"heavy", 2}};
+  Open();
+  Attach("heavy");
+  WorkflowBuilder light("light");
+  for (const char* task : {"l1", "l2", "l3"}) light.Task(task).Function("note");
+  Start(*runner_, light);
+  AwaitReady(3);
+  WorkflowBuilder heavy("heavy::default::heavy");
+  for (const char* task : {"h1", "h2", "h3", "h4"}) heavy.Task(task).Function("note");
+  Start(*other_, heavy);
+  AwaitReady(7);
+  EXPECT_EQ(StartedInOrder(), (std::vector<std::string>{"l1", "h1", "h2", "l2", "h3", "h4", "l3"}));
+}
 
 TEST_F(OrderTest, WhereWaitingCountsMuchTheOldestComesFirst) {
   options_.priority_ageing = 1us;
