@@ -83,13 +83,6 @@ std::string Found(const json::value& value) {
   return text;
 }
 
-/// Expressions know it as an int, which has 64 bits.
-bool IsInt(const json::value& value) {
-  constexpr double kEnd = 0x1p63;
-  return IsWhole(value) && !value.is_uint64() &&
-         (!value.is_double() || (value.get_double() >= -kEnd && value.get_double() < kEnd));
-}
-
 std::optional<std::string> MismatchOf(const json::value& declared, const json::value& value,
                                       const std::string& field);
 
@@ -177,6 +170,12 @@ bool IsOfType(ParamType type, const json::value& value) {
       return value.is_string() && IsDateTime(value.get_string());
   }
   return false;
+}
+
+bool IsInt(const json::value& value) {
+  constexpr double kEnd = 0x1p63;
+  return IsWhole(value) && !value.is_uint64() &&
+         (!value.is_double() || (value.get_double() >= -kEnd && value.get_double() < kEnd));
 }
 
 Status CheckOutput(const OutputSpec& spec, std::string_view output_json) {

@@ -128,6 +128,20 @@ std::string HostName() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
+/// What decides about the order of ready tasks.
+Status CheckOrder(const RunnerOptions& options) {
+  for (const auto& [tenant, weight] : options.tenant_weights)
+    if (weight == 0 || weight > kMaxTenantWeight)
+      return Error{Code::kInvalidArgument,
+                   fmt::format("RunnerOptions::tenant_weights: '{}' weighs {}; give 1 to {}",
+                               tenant, weight, kMaxTenantWeight)};
+  if (options.priority_ageing < Duration(0))
+    return Error{Code::kInvalidArgument,
+                 fmt::format("RunnerOptions::priority_ageing is {}us; give 0 for none, or more",
+                             options.priority_ageing.count())};
+  return {};
+}
+
 }  // namespace
 
 std::string DefaultDatabaseUrl() {
@@ -164,7 +178,7 @@ struct Runner::Parts {
   std::unique_ptr<LogLines> lines;
   std::unique_ptr<executor::Executor> inline_executor;
   std::unique_ptr<executor_process::ProcessExecutor> process_executor;
-  std::vector<std::pair<std::string, executor::Executor*>> executors;  // all, by key
+  std::vector<std::pair<std::string, executor::Executor*>> executors;  // that tasks go to, by key
   std::unique_ptr<dispatch::DefaultDispatcher> dispatcher;
   dispatch::DispatchMetrics dispatch_metrics;
   std::unique_ptr<dispatch::BufferedDispatcher> buffer;  // in front of it
@@ -273,9 +287,12 @@ Status Runner::Parts::OpenExecutors() {
                                                            .clock = clock,
                                                            .log = *logger,
                                                            .ledger = ledger.get()}));
-  const auto add = [this](const std::string& key, executor::Executor& executor) -> Status {
+  const auto is_routed = [this](const std::string& key) {
+    return key == options.function_executor || key == options.command_executor;
+  };
+  const auto add = [&](const std::string& key, executor::Executor& executor) -> Status {
     HEADWORKS_TRY(dispatcher->RegisterExecutor(key, executor));
-    executors.emplace_back(key, &executor);
+    if (is_routed(key)) executors.emplace_back(key, &executor);
     return {};
   };
   HEADWORKS_TRY(add("inline", *inline_executor));
@@ -285,6 +302,12 @@ Status Runner::Parts::OpenExecutors() {
       return Error{Code::kInvalidArgument,
                    fmt::format("RunnerOptions::executors: '{}' is nullptr", key)};
     HEADWORKS_TRY(add(key, *own));
+    if (!is_routed(key))
+      return Error{Code::kInvalidArgument,
+                   fmt::format("RunnerOptions::executors: no task goes to '{}', because "
+                               "function_executor is '{}' and command_executor is '{}'; name it "
+                               "there or leave it out",
+                               key, options.function_executor, options.command_executor)};
   }
   return {};
 }
@@ -331,6 +354,7 @@ Result<std::string> FindSupervisor(const RunnerOptions& options) {
 }
 
 Result<std::unique_ptr<Runner>> Runner::Open(RunnerOptions options) {
+  HEADWORKS_TRY(CheckOrder(options));
   auto parts = std::make_unique<Parts>();
   parts->options = std::move(options);
   // From here the destructor stops what has started.
