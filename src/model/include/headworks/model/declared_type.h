@@ -21,10 +21,10 @@ bool IsInt(const boost::json::value& value);
 
 /// Whether a task's result has the fields that its `output` declares, each of its type.
 ///
-/// `output_json`: a JSON object, or empty for none.  A field that is declared `any` may be missing
-/// or null, and the result may have fields that are not declared.
+/// No output is one without fields.  A field that is declared `any` may be missing or null, and the
+/// result may have fields that are not declared.
 /// kInvalidArgument names the first field at fault, what is declared, and what was found.
-Status CheckOutput(const OutputSpec& spec, std::string_view output_json);
+Status CheckOutput(const OutputSpec& spec, const boost::json::object& output);
 
 /// For results that are lines of text: makes of a field that is text, and declared to be of another
 /// type, the value that the text is as JSON.  What is none of that type stays text.
