@@ -16,6 +16,9 @@
 namespace headworks {
 namespace {
 
+// Of that library only what scripts an executor is used here: its suite is for dispatchers.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);
+
 Figures SomeFigures() {
   Figures figures{.engine = engine::EngineStats{}, .process = ReadProcessFigures()};
   figures.engine->lanes.push_back({.executor = "process"});
