@@ -81,6 +81,8 @@ void Engine::Publish() {
   stats_.lost = lost_;
   if (!pending_ && !lost_) stats_.trouble.clear();
   const std::scoped_lock lock(mutex_);
+  // A half round queues once more what was queued in the whole one.
+  stats_.queueing = (start_tasks_ && !queueing_stopped_) || !isolated_.empty();
   published_ = stats_;
 }
 

@@ -540,7 +540,9 @@ Status Runner::Drain(Duration timeout) {
   const Duration deadline = parts_->clock.Monotonic() + timeout;
   for (;;) {
     const auto stats = parts_->engine->stats();
-    if (stats.live_attempts == 0 || stats.lost) return {};
+    // A round under way when queueing was stopped may queue yet.
+    const bool settled = !stats.queueing || !parts_->loop;
+    if ((settled && stats.live_attempts == 0) || stats.lost) return {};
     if (parts_->clock.Monotonic() >= deadline)
       return Error{Code::kDrainTimeout, fmt::format("{} attempts are still live after {}",
                                                     stats.live_attempts, FormatDuration(timeout))};

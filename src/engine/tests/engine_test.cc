@@ -134,6 +134,28 @@ TEST_F(EngineTest, DueRunsAreReadWhileARoundIsCommitted) {
   EXPECT_EQ(store_.lists, 4) << "one for each run, and one that finds no more";
 }
 
+TEST_F(EngineTest, ItSaysWhenNothingIsQueuedAnyMore) {
+  const auto workflow = Put(Tasks("w", 1));
+  Start(*workflow);
+  engine_.StopQueueing();
+  EXPECT_TRUE(engine_.stats().queueing) << "a round under way may queue yet";
+  Tick();
+  EXPECT_FALSE(engine_.stats().queueing);
+  EXPECT_TRUE(dispatcher_.taken.empty());
+}
+
+TEST_F(EngineTest, ItSaysSoWhileTheStoreIsInTroubleToo) {
+  const auto workflow = Put(Tasks("w", 1));
+  Start(*workflow);
+  store_.before = [](const auto&) { return Error{Code::kUnavailable, "no answer"}; };
+  Tick();
+  engine_.StopQueueing();
+  clock_.Advance(std::chrono::seconds(1));
+  Tick();
+  EXPECT_FALSE(engine_.stats().queueing);
+  EXPECT_EQ(engine_.stats().live_attempts, 1U) << "of the round that is not known";
+}
+
 TEST_F(EngineTest, OneTenantsFloodDoesNotHoldUpAnotherTenantsTask) {
   const TenantId small("small");
   const auto flood = Put(Tasks("w", 500));

@@ -50,8 +50,9 @@ struct EngineStats {
   std::uint64_t runs_stuck = 0;
   std::uint64_t timers = 0;
   std::vector<LaneStats> lanes;
-  bool lost = false;    // another engine owns the shards, or the store is damaged: it has stopped
-  std::string trouble;  // the store refuses rounds: why; empty = none
+  bool queueing = true;  // false: nothing is queued any more, and live_attempts only falls
+  bool lost = false;     // another engine owns the shards, or the store is damaged: it has stopped
+  std::string trouble;   // the store refuses rounds: why; empty = none
 };
 
 }  // namespace headworks::engine
