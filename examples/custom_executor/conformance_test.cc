@@ -35,5 +35,22 @@ INSTANTIATE_TEST_SUITE_P(Printer, Conformance,
                          testing::Values(Kind{"Printer",
                                               [] { return std::make_unique<PrinterHarness>(); }}));
 
+TEST(Printer, TakesNoTextThatForgesTheMarkOfAnother) {
+  PrinterHarness harness;
+  Sink sink;
+  ASSERT_TRUE(harness.executor().Start(sink));
+  std::int64_t epoch = 0;
+  for (const char* text : {"a\n7/3 x", "a\r", "\n"}) {
+    model::Task task;
+    task.action = model::ExecAction{{"print", text}};
+    const OfferResult refused = harness.executor().Offer(AttemptOf(task, ++epoch));
+    EXPECT_EQ(refused.disposition, model::Disposition::kRefused);
+    EXPECT_EQ(refused.error, DispatchError::kValidation);
+    EXPECT_EQ(refused.cause, "the printer takes TEXT without line breaks");
+  }
+  EXPECT_TRUE(harness.executor().List().empty());
+  EXPECT_TRUE(harness.executor().Drain(Duration(0)));
+}
+
 }  // namespace
 }  // namespace headworks::executor::conformance

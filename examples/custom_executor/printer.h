@@ -1,8 +1,11 @@
 // An executor of your own, in one file: two printers that share a file as their paper.
 //
-// It takes tasks that say `exec: [print, TEXT]` or `exec: [hold]` (waits until it is stopped). What
-// an executor must do stands at headworks::executor::Executor; the suite in
-// headworks/executor_conformance checks it.
+// It takes tasks that say `exec: [print, TEXT]`, TEXT of one line, or `exec: [hold]` (waits until
+// it is stopped). A paper belongs to one database: its lines are known by the numbers of that one's
+// attempts, and with another database they would pass for printed. It grows with every line and is
+// read as a whole at the start, so begin a new paper together with a new database. What an executor
+// must do stands at headworks::executor::Executor; the suite in headworks/executor_conformance
+// checks it.
 #pragma once
 
 #include <algorithm>
@@ -53,6 +56,10 @@ class Printer final : public headworks::executor::Executor {
     using headworks::executor::NotTaken;
     if (ArgvOf(attempt).empty())
       return NotTaken(DispatchError::kValidation, "the printer takes 'exec' tasks only");
+    // What stands at the start of a line is evidence.
+    for (const std::string& text : ArgvOf(attempt))
+      if (text.find_first_of("\r\n") != std::string::npos)
+        return NotTaken(DispatchError::kValidation, "the printer takes TEXT without line breaks");
     const std::scoped_lock lock(mutex_);
     if (entries_.contains(attempt.key)) return {};
     if (sink_ == nullptr || draining_)

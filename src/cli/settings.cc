@@ -114,7 +114,6 @@ Status SetTenant(Settings& settings, std::string_view text) {
 }
 
 Status SetTenantWeights(Settings& settings, std::string_view text) {
-  constexpr std::uint64_t kMost = 1'000;
   settings.runner.tenant_weights.clear();
   while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(','));
@@ -122,7 +121,7 @@ Status SetTenantWeights(Settings& settings, std::string_view text) {
     const auto equals = item.find('=');
     if (equals == 0 || equals == std::string_view::npos)
       return Bad(item, "a tenant and its weight, e.g. acme=3");
-    HEADWORKS_ASSIGN(const auto weight, ParseNumber(item.substr(equals + 1), 1, kMost));
+    HEADWORKS_ASSIGN(const auto weight, ParseNumber(item.substr(equals + 1), 1, kMaxTenantWeight));
     const std::string_view tenant = item.substr(0, equals);
     if (!settings.runner.tenant_weights.emplace(tenant, weight).second)
       return Bad(tenant, "named once only");

@@ -184,7 +184,7 @@ Result<Exit> Up(const Context& context, const std::string& folder) {
                     StoreName(context.settings().runner), unfinished.size()));
   std::unique_ptr<metrics_http::HttpServer> monitoring;
   if (const std::string& address = context.settings().metrics_listen; !address.empty()) {
-    HEADWORKS_ASSIGN(monitoring, ServeMonitoring(address, *runner));
+    HEADWORKS_ASSIGN(monitoring, ServeMonitoring(address, *runner, context.logger));
     Print(fmt::format("metrics are at http://{}/metrics\n", monitoring->address()));
   }
   std::optional<Folder> watched;

@@ -91,6 +91,15 @@ std::string_view CommandKindName(CommandKind kind) {
   return "unknown";
 }
 
+Status CheckStart(const StartRequest& request) {
+  constexpr int kMost = StartRequest::kMaxPriority;
+  if (request.priority < -kMost || request.priority > kMost)
+    return Error{Code::kInvalidArgument,
+                 fmt::format("priority {} of a run of {}: must be from {} to {}", request.priority,
+                             request.name.ToString(), -kMost, kMost)};
+  return {};
+}
+
 std::string EncodeStart(const StartRequest& request) {
   return json::serialize(json::object{
       {"format", kFormat},
@@ -118,7 +127,7 @@ Result<StartRequest> DecodeStart(std::string_view payload) {
   request.input = read.Text("input");
   request.start_key = read.Text("start_key");
   request.priority = static_cast<int>(
-      read.Integer("priority", std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
+      read.Integer("priority", -StartRequest::kMaxPriority, StartRequest::kMaxPriority));
   request.actor = read.Text("actor");
   request.rerun_of = RunNo(read.Integer("rerun_of", 0, kLargest));
   if (read.error()) return *read.error();

@@ -30,6 +30,19 @@ std::string NameOf(const Attempt& attempt) {
                      attempt.key.epoch.value);
 }
 
+/// What `call` threw; nullopt = nothing.
+template <typename Call>
+std::optional<std::string> ThrownBy(const Call& call) {
+  try {
+    call();
+    return std::nullopt;
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "something that is no std::exception";
+  }
+}
+
 }  // namespace
 
 BufferedDispatcher::BufferedDispatcher(const BufferConfig& config, const BufferPorts& ports)
@@ -182,21 +195,20 @@ BufferedDispatcher::Sent BufferedDispatcher::SendOne(Lane& lane) {
   if (closed_ && sending_ == 0) quiet_.notify_all();
   lock.unlock();
   // It came before the executor knew what to cancel.
-  if (cancel) ports_.inner.Cancel(*over);
-  if (recovered) TellRecovery(*over);
-  if (room) sink_->CapacityChanged();
+  if (cancel) CancelInner(*over);
+  if (recovered)  // if it is not told: what waits comes back by itself, later
+    Guard("that an executor answers again could not be told", *over,
+          [&] { late_->HandleDispatchRecovery(over->key); });
+  if (room)
+    Guard("that the dispatch buffer has room could not be told", *over,
+          [&] { sink_->CapacityChanged(); });
   return told ? Sent::kSent : Sent::kUntold;
 }
 
 OfferResult BufferedDispatcher::Send(const Attempt& attempt) {
   OfferResult result;
-  try {
-    result = ports_.inner.Dispatch(attempt);
-  } catch (const std::exception& error) {
-    result = AfterThrow(attempt, error.what());
-  } catch (...) {
-    result = AfterThrow(attempt, "something that is no std::exception");
-  }
+  if (const auto thrown = ThrownBy([&] { result = ports_.inner.Dispatch(attempt); }))
+    result = AfterThrow(attempt, *thrown);
   if (result.disposition != Disposition::kDispatched) ports_.metrics.InnerError(result);
   return result;
 }
@@ -218,28 +230,24 @@ OfferResult BufferedDispatcher::AfterThrow(const Attempt& attempt, std::string_v
 }
 
 bool BufferedDispatcher::Tell(const Attempt& attempt, const OfferResult& result) {
-  std::string error = "something that is no std::exception";
-  try {
-    late_->HandleDispatchFailure(attempt.key, result);
-    return true;
-  } catch (const std::exception& thrown) {
-    error = thrown.what();
-  } catch (...) {  // said below
-  }
-  ports_.log.Error("an answer could not be told; its attempt is sent again",
-                   {{"attempt", NameOf(attempt)},
-                    {"answer", std::string(model::DispositionName(result.disposition))},
-                    {"error", error}});
-  return false;
+  const auto thrown = ThrownBy([&] { late_->HandleDispatchFailure(attempt.key, result); });
+  if (thrown)
+    ports_.log.Error("an answer could not be told; its attempt is sent again",
+                     {{"attempt", NameOf(attempt)},
+                      {"answer", std::string(model::DispositionName(result.disposition))},
+                      {"error", *thrown}});
+  return !thrown;
 }
 
-void BufferedDispatcher::TellRecovery(const Attempt& attempt) {
-  try {
-    late_->HandleDispatchRecovery(attempt.key);
-  } catch (const std::exception& thrown) {  // what waits comes back by itself, later
-    ports_.log.Error("that an executor answers again could not be told",
-                     {{"attempt", NameOf(attempt)}, {"error", thrown.what()}});
-  }
+template <typename Call>
+void BufferedDispatcher::Guard(std::string_view failure, const Attempt& attempt, const Call& call) {
+  if (const auto thrown = ThrownBy(call))
+    ports_.log.Error(failure, {{"attempt", NameOf(attempt)}, {"error", *thrown}});
+}
+
+void BufferedDispatcher::CancelInner(const Attempt& attempt) {
+  Guard("a cancellation threw; its attempt goes on until it ends by itself", attempt,
+        [&] { ports_.inner.Cancel(attempt); });
 }
 
 Attempt BufferedDispatcher::TakeLocked(Entries::iterator at) {
@@ -272,13 +280,13 @@ void BufferedDispatcher::Cancel(const Attempt& attempt) {
   if (at != entries_.end()) at->second.cancelled = true;
   if (at == entries_.end() || at->second.sending) {
     lock.unlock();
-    return ports_.inner.Cancel(attempt);
+    return CancelInner(attempt);
   }
   Lane& lane = lanes_[at->second.lane];
   static_cast<void>(WithdrawLocked(at));
   const bool room = RoomWantedLocked(lane);
   lock.unlock();
-  ports_.inner.Cancel(attempt);
+  CancelInner(attempt);
   if (!Tell(attempt, NotTaken(DispatchError::kNoCapacity, "withdrawn before it was sent"))) {
     // It is sent after all, and cancelled where it arrives.
     lock.lock();

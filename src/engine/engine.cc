@@ -125,6 +125,7 @@ Status Engine::Close() {
 }
 
 void Engine::Start(control::StartRequest request, StartCallback done) {
+  if (const Status valid = control::CheckStart(request); !valid) return done(valid.error());
   Error refused{Code::kAtCapacity, ""};
   {
     const std::scoped_lock lock(mutex_);

@@ -137,12 +137,11 @@ void Engine::GatherTimers() {
         WakeRun(timer);
         break;
       case Timer::Kind::kReoffer:
-        if (slot != slots_.end() && soft_failures_.contains(ref))
+        if (slot != slots_.end() && IsWanted(timer))
           Offer(MakeAttempt(*slot->second, ref.task, ref.epoch));
         break;
       case Timer::Kind::kInspect:
-        if (const auto soft = soft_failures_.find(ref);
-            slot != slots_.end() && soft != soft_failures_.end() && soft->second == kInDoubt)
+        if (slot != slots_.end() && IsWanted(timer))
           Doubt(MakeAttempt(*slot->second, ref.task, ref.epoch));
         break;
       case Timer::Kind::kAsk:  // a run that was evicted asks again when it comes back
@@ -180,8 +179,11 @@ bool Engine::IsWanted(const Timer& timer) const {
     case Timer::Kind::kWake:
       return slot == slots_.end();
     case Timer::Kind::kReoffer:
-    case Timer::Kind::kInspect:
-      return soft_failures_.contains(timer.ref);
+    case Timer::Kind::kInspect: {
+      const auto soft = soft_failures_.find(timer.ref);
+      return soft != soft_failures_.end() && soft->second.due == timer.due &&
+             (soft->second.answers == kInDoubt) == (timer.kind == Timer::Kind::kInspect);
+    }
   }
   return true;
 }
@@ -227,7 +229,7 @@ bool Engine::ApplyLate(const LateAnswer& late) {
   const auto loaded = Load(late.key.tenant, ref.run, clock_.Now());
   if (!loaded) {
     // Set aside as stuck: its attempt is offered once more when it comes back.
-    if (loaded.error().code == Code::kConflict) soft_failures_.try_emplace(ref, 0);
+    if (loaded.error().code == Code::kConflict) soft_failures_.try_emplace(ref);
     return loaded.error().code != Code::kUnavailable;
   }
   Slot& slot = **loaded;
@@ -242,7 +244,7 @@ bool Engine::ApplyLate(const LateAnswer& late) {
 void Engine::ApplyLateFailure(Slot& slot, const LiveRef& ref, const LateAnswer& late) {
   const model::TaskRun& task = slot.run.tasks[ref.task.value];
   const auto soft = soft_failures_.find(ref);
-  const int doubt = soft == soft_failures_.end() ? 0 : std::min(soft->second, 0);
+  const int doubt = soft == soft_failures_.end() ? 0 : std::min(soft->second.answers, 0);
   // Given up as a zombie meanwhile: whether it is over, its executor says.
   if (task.epoch == ref.epoch && task.zombie && doubt == 0)
     return Doubt(MakeAttempt(slot, ref.task, ref.epoch));
@@ -253,7 +255,7 @@ void Engine::ApplyLateFailure(Slot& slot, const LiveRef& ref, const LateAnswer& 
   }
   const executor::Attempt attempt = MakeAttempt(slot, ref.task, ref.epoch);
   if (late.fails_task) {
-    soft_failures_[ref] = kAnsweredNo;
+    soft_failures_[ref] = {.answers = kAnsweredNo};
     dispatcher_.Cancel(attempt);  // an executor may have it nevertheless
     backlog_.push_back(EventOf(slot, model::AttemptEnded{ref.task,
                                                          ref.epoch,
@@ -268,6 +270,7 @@ void Engine::ApplyLateFailure(Slot& slot, const LiveRef& ref, const LateAnswer& 
   if (!no && doubt == kInDoubt) return;                // its executor is being asked
   if (!no && task.cancel_sent) return Doubt(attempt);  // it is to be asked
   if (auto overcome = overcome_failures_.extract(ref)) soft_failures_.insert(std::move(overcome));
+  LogOffer("offer answered late", attempt, late.result);
   Answered(slot, attempt, late.result);
 }
 
@@ -355,8 +358,9 @@ bool Engine::AdmitRun(model::RunHeader run, Instant now) {
   // A pending run has no rows but its own, which is here.  One that is paused, that has ended and
   // left zombies, or that only recovers, is loaded all the same: its commands, timers and live
   // attempts are to be followed.
-  const auto loaded = pending ? Build({.header = std::move(run), .tasks = {}, .holders = {}}, now)
-                              : Load(run.tenant, run.run_no, now);
+  const auto loaded =
+      pending ? Build({.header = std::move(run), .tasks = {}, .executors = {}, .holders = {}}, now)
+              : Load(run.tenant, run.run_no, now);
   if (!loaded) return loaded.error().code != Code::kUnavailable;
   Continue(**loaded,
            pending ? model::Event(model::StartRun{}) : model::Event(model::ContinueRun{}));

@@ -24,17 +24,20 @@ void Engine::Measure(Slot& slot) {
   CountTasks(slot, true);
 }
 
-void Engine::MeasureOffer(const executor::Attempt& attempt, const executor::OfferResult& result) {
-  ++stats_.offers[static_cast<std::size_t>(result.disposition)];
+void Engine::LogOffer(std::string_view message, const executor::Attempt& attempt,
+                      const executor::OfferResult& result) {
   const bool usual = result.disposition == model::Disposition::kDispatched ||
                      result.disposition == model::Disposition::kDeferred;
   const LogLevel level = usual ? LogLevel::kDebug : LogLevel::kInfo;
   if (!logger_.Wants(level)) return;
   const Logger::Field fields[] = {
       {"executor", std::string(dispatcher_.LaneName(dispatcher_.LaneOf(attempt.task())))},
-      {"disposition", std::string(model::DispositionName(result.disposition))},
-      {"cause", result.cause}};
-  executor::ForAttempt(logger_, attempt).Write(level, "attempt offered", fields);
+      {"disposition",
+       std::string(result.answered ? model::DispositionName(result.disposition) : "buffered")},
+      {"cause", result.cause},
+      {"error", result.error ? std::string(executor::DispatchErrorName(*result.error)) : ""}};
+  executor::ForAttempt(logger_, attempt)
+      .Write(level, message, std::span(fields).first(result.error ? 4 : 3));
 }
 
 void Engine::LogEnd(const Slot& slot, const model::AttemptRecord& record) {
@@ -78,6 +81,8 @@ void Engine::Publish() {
   stats_.lost = lost_;
   if (!pending_ && !lost_) stats_.trouble.clear();
   const std::scoped_lock lock(mutex_);
+  // A half round queues once more what was queued in the whole one.
+  stats_.queueing = (start_tasks_ && !queueing_stopped_) || !isolated_.empty();
   published_ = stats_;
 }
 

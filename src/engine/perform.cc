@@ -135,7 +135,8 @@ void Engine::Offer(const executor::Attempt& attempt) {
   const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
   const auto slot = slots_.find(ref.run);
   if (slot == slots_.end()) return;
-  if (const auto soft = soft_failures_.find(ref); soft != soft_failures_.end() && soft->second < 0)
+  if (const auto soft = soft_failures_.find(ref);
+      soft != soft_failures_.end() && soft->second.answers < 0)
     return;
   const model::TaskRun& task = slot->second->run.tasks[ref.task.value];
   if (task.epoch != ref.epoch || !model::IsLive(task.state)) {
@@ -143,27 +144,29 @@ void Engine::Offer(const executor::Attempt& attempt) {
     return;
   }
   if (task.cancel_sent) return Doubt(attempt);  // an executor may have it nevertheless
-  Answered(*slot->second, attempt, dispatcher_.Dispatch(attempt));
+  const executor::OfferResult result = dispatcher_.Dispatch(attempt);
+  LogOffer("attempt offered", attempt, result);
+  Answered(*slot->second, attempt, result);
 }
 
 void Engine::Answered(const Slot& slot, const executor::Attempt& attempt,
                       const executor::OfferResult& result) {
   const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
   const std::size_t lane = dispatcher_.LaneOf(attempt.task());
-  MeasureOffer(attempt, result);
   switch (result.disposition) {
     case model::Disposition::kDispatched:
-      if (auto overcome = soft_failures_.extract(ref); overcome && overcome.mapped() > 0)
+      if (auto overcome = soft_failures_.extract(ref); overcome && overcome.mapped().answers > 0)
         overcome_failures_.insert_or_assign(ref, overcome.mapped());
       if (result.answered) Recovered(lane);
       return;
     case model::Disposition::kDeferred:
-      soft_failures_.try_emplace(ref, 0);
+      soft_failures_[ref].due = Duration(0);
       lanes_[lane].deferred.push_back(ref);
       return;
     case model::Disposition::kBackpressure:
     case model::Disposition::kTransient: {
-      const int failures = soft_failures_[ref]++;
+      Soft& soft = soft_failures_[ref];
+      const int failures = soft.answers++;
       if (result.disposition == model::Disposition::kTransient) lanes_[lane].troubled = true;
       const Duration base = result.disposition == model::Disposition::kTransient
                                 ? std::min<Duration>(kFirstSoftDelay * (1 << std::min(failures, 6)),
@@ -175,16 +178,13 @@ void Engine::Answered(const Slot& slot, const executor::Attempt& attempt,
                                                                ref.epoch.value + failures)) %
                               1'000) /
           1'000;
-      const auto delay = std::chrono::duration_cast<Duration>(base * (0.75 + share / 2));
-      AddTimer(Timer{.due = clock_.Monotonic() + delay,
-                     .kind = Timer::Kind::kReoffer,
-                     .when = clock_.Now() + delay,
-                     .ref = ref});
+      ArmSoft(ref, soft, Timer::Kind::kReoffer,
+              std::chrono::duration_cast<Duration>(base * (0.75 + share / 2)));
       return;
     }
     case model::Disposition::kRejected:
     case model::Disposition::kRefused:
-      soft_failures_[ref] = kAnsweredNo;
+      soft_failures_[ref] = {.answers = kAnsweredNo};
       backlog_.push_back(EventOf(
           slot, model::OfferAnswered{ref.task, ref.epoch, result.disposition, result.cause}));
       return;
@@ -197,19 +197,26 @@ void Engine::Recovered(std::size_t lane) {
   if (!lanes_[lane].troubled || mono < lanes_[lane].recovered_at + kRecoverWithin) return;
   lanes_[lane].troubled = false;
   lanes_[lane].recovered_at = mono;
-  for (const auto& [ref, failures] : soft_failures_) {
+  for (auto& [ref, soft] : soft_failures_) {
     const auto slot = slots_.find(ref.run);
-    if (failures <= 0 || slot == slots_.end() ||
+    // One that could not be taken even so keeps its backoff, whatever others meet with: at most
+    // every second offer is a hurried one.
+    const bool hurried = soft.last_hurried >= 0 && soft.answers <= soft.last_hurried + 1;
+    if (soft.answers <= 0 || hurried || slot == slots_.end() ||
         dispatcher_.LaneOf(slot->second->run.workflow->task(ref.task)) != lane)
       continue;
     const Duration delay(static_cast<Duration::rep>(
         Mix64(static_cast<std::uint64_t>(ref.run.value * 1'000'003 + ref.epoch.value)) %
         static_cast<std::uint64_t>(kRecoverWithin.count())));
-    AddTimer(Timer{.due = mono + delay,
-                   .kind = Timer::Kind::kReoffer,
-                   .when = clock_.Now() + delay,
-                   .ref = ref});
+    if (soft.due <= mono + delay) continue;  // none, or sooner
+    soft.last_hurried = soft.answers;
+    ArmSoft(ref, soft, Timer::Kind::kReoffer, delay);
   }
+}
+
+void Engine::ArmSoft(const LiveRef& ref, Soft& soft, Timer::Kind kind, Duration delay) {
+  soft.due = clock_.Monotonic() + delay;
+  AddTimer(Timer{.due = soft.due, .kind = kind, .when = clock_.Now() + delay, .ref = ref});
 }
 
 void Engine::OfferAgain(std::size_t lane) {
@@ -226,8 +233,8 @@ void Engine::OfferAgain(std::size_t lane) {
 }
 
 void Engine::HandBack() {
-  for (const auto& [ref, failures] : soft_failures_)
-    if (const auto slot = slots_.find(ref.run); failures >= 0 && slot != slots_.end())
+  for (const auto& [ref, soft] : soft_failures_)
+    if (const auto slot = slots_.find(ref.run); soft.answers >= 0 && slot != slots_.end())
       Doubt(MakeAttempt(*slot->second, ref.task, ref.epoch));
   for (Lane& lane : lanes_) lane.deferred.clear();
 }
@@ -237,11 +244,11 @@ void Engine::CancelAttempt(Slot& slot, TaskNo task, Epoch epoch) {
   dispatcher_.Cancel(attempt);
   // No executor said that it has it; but the answer of one that does may have been lost.
   const auto soft = soft_failures_.find({slot.run.header.run_no, task, epoch});
-  if (soft != soft_failures_.end() && soft->second != kInDoubt) Doubt(attempt);
+  if (soft != soft_failures_.end() && soft->second.answers != kInDoubt) Doubt(attempt);
 }
 
 void Engine::Doubt(const executor::Attempt& attempt) {
-  soft_failures_[{attempt.key.run, attempt.key.task, attempt.key.epoch}] = kInDoubt;
+  soft_failures_[{attempt.key.run, attempt.key.task, attempt.key.epoch}] = {.answers = kInDoubt};
   to_inspect_.push_back(attempt);
 }
 
@@ -304,7 +311,7 @@ void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspect
     const bool cancelled = task.cancel_sent;
     if (start_tasks_ && !cancelled) {
       if (const auto soft = soft_failures_.find(ref);
-          soft != soft_failures_.end() && soft->second == kInDoubt)
+          soft != soft_failures_.end() && soft->second.answers == kInDoubt)
         soft_failures_.erase(soft);
       return Offer(attempt);  // the same epoch again (I4)
     }
@@ -318,11 +325,8 @@ void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspect
     executor::ForAttempt(logger_, attempt)
         .Warning("it is not known what became of an attempt; asking again",
                  {{"why", unknown->why}});
-    AddTimer(Timer{.due = clock_.Monotonic() + kInspectAgain,
-                   .kind = Timer::Kind::kInspect,
-                   .when = clock_.Now() + kInspectAgain,
-                   .tenant = attempt.key.tenant,
-                   .ref = ref});
+    if (const auto soft = soft_failures_.find(ref); soft != soft_failures_.end())
+      ArmSoft(ref, soft->second, Timer::Kind::kInspect, kInspectAgain);
   }
 }
 

@@ -239,7 +239,7 @@ bool Engine::Apply(Work& work) {
 
 void Engine::KeepForUnstick(std::vector<Work>& kept, const Work& work, const model::Event& event) {
   if (const auto* answered = std::get_if<model::OfferAnswered>(&event))
-    soft_failures_[{work.run, answered->task, answered->epoch}] = 0;  // it is offered once more
+    soft_failures_[{work.run, answered->task, answered->epoch}] = {};  // it is offered once more
   // All else is derived when the run is loaded again; a verdict may be said many times.
   const auto* ended = std::get_if<model::AttemptEnded>(&event);
   if (ended == nullptr) return;

@@ -39,8 +39,24 @@ Engine::Slot& Engine::Insert(model::Run run) {
 Status Engine::CheckLoadable(RunNo run) const {
   if (stuck_works_.contains(run))
     return Error{Code::kConflict, "the run is parked as stuck; see 'headworks runs unstick'"};
-  if (unloadable_.contains(run))
-    return Error{Code::kCorrupt, "the run cannot be read from the store"};
+  if (const auto why = unloadable_.find(run); why != unloadable_.end()) return Error(why->second);
+  return {};
+}
+
+Status Engine::CheckExecutors(const model::Workflow& workflow, const store::RunImage& image,
+                              const model::Changes& effects) const {
+  for (const auto& live : effects.offers) {
+    const model::Task& task = workflow.task(live.task);
+    const std::string_view now = dispatcher_.LaneName(dispatcher_.LaneOf(task));
+    const auto row = std::ranges::lower_bound(image.tasks, live.task, {}, &model::StoredTask::task);
+    const std::string& then = image.executors[static_cast<std::size_t>(row - image.tasks.begin())];
+    if (then != now)
+      return Error{Code::kConflict,
+                   fmt::format("task '{}' has an attempt with executor '{}', but would go to '{}' "
+                               "now; the run is left alone: stop the engine, and start it with "
+                               "'{}' for such tasks until their attempts are over",
+                               task.id, then, now, then)};
+  }
   return {};
 }
 
@@ -64,12 +80,15 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
   Result<model::Run> built =
       workflow ? model::Rebuild(std::move(image.header), *workflow, image.tasks, now, effects)
                : Result<model::Run>(Error(workflow.error()));
+  if (built)
+    if (const auto known = CheckExecutors(**workflow, image, effects); !known)
+      built = Error(known.error());
   if (!built) {
     if (built.error().code != Code::kUnavailable) {
       logger_.Error("run cannot be loaded; it is left alone", {{"tenant", tenant.value},
                                                                {"run", std::to_string(run.value)},
                                                                {"error", built.error().message}});
-      unloadable_.insert(run);
+      unloadable_.insert_or_assign(run, built.error());
     }
     return Error(built.error());
   }
@@ -94,9 +113,9 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
     const auto holder = holders.find(offer.task);
     const LiveRef ref{run, offer.task, offer.epoch};
     const auto soft = soft_failures_.find(ref);
-    if (soft != soft_failures_.end() && soft->second == kAnsweredNo) continue;
+    if (soft != soft_failures_.end() && soft->second.answers == kAnsweredNo) continue;
     const bool mine = holder != holders.end() && *holder->second == options_.owner;
-    if (!mine || (soft != soft_failures_.end() && soft->second == kInDoubt))
+    if (!mine || (soft != soft_failures_.end() && soft->second.answers == kInDoubt))
       Doubt(MakeAttempt(slot, offer.task, offer.epoch));
     else if (soft != soft_failures_.end())
       lanes_[dispatcher_.LaneOf(slot.run.workflow->task(offer.task))].deferred.push_back(ref);

@@ -53,10 +53,10 @@ CallEnd InputEnd(const Error& error) {
 
 CallEnd OutputEnd(Json json, const model::OutputSpec& spec) {
   CallEnd end;
-  if (!json.text.empty())
-    if (auto object = ParseJsonObject(json.text, "output", JsonLimits{}); !object)
-      return End(Verdict::kFailed, Reason::kOutput, object.error().message);
-  if (const Status as_declared = model::CheckOutput(spec, json.text); !as_declared)
+  Result<boost::json::object> object = boost::json::object();
+  if (!json.text.empty()) object = ParseJsonObject(json.text, "output", JsonLimits{});
+  if (!object) return End(Verdict::kFailed, Reason::kOutput, object.error().message);
+  if (const Status as_declared = model::CheckOutput(spec, *object); !as_declared)
     return End(Verdict::kFailed, Reason::kOutput, as_declared.error().message);
   end.outcome.output = std::move(json.text);
   return end;

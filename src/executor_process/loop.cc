@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "headworks/executor/attempt_log.h"
-#include "headworks/model/declared_type.h"
 #include "impl.h"
 #include "output_file.h"
 
@@ -207,12 +206,8 @@ void ProcessExecutor::Impl::Handle(const supervisor::Ended& ended) {
 /// The output of a success, which is none if it cannot be taken or is not as declared.
 void ProcessExecutor::Impl::TakeOutput(const Running& running, model::Outcome& outcome) {
   const model::OutputSpec& spec = running.offer.task().output;
-  auto output = spec.mode == model::OutputMode::kFile
-                    ? ReadOutputFile(spec, running.files.output)
-                    : OutputOfStdout(spec.mode, running.stdout_text);
-  if (output)
-    if (const Status as_declared = model::CheckOutput(spec, *output); !as_declared)
-      output = as_declared.error();
+  auto output = spec.mode == model::OutputMode::kFile ? ReadOutputFile(spec, running.files.output)
+                                                      : OutputOfStdout(spec, running.stdout_text);
   if (output) {
     outcome.output = *std::move(output);
   } else {

@@ -33,6 +33,18 @@ bool IsName(std::string_view name) {
                               "WXYZ0123456789_-.") == std::string_view::npos;
 }
 
+/// The text of an output, if it is as declared.
+Result<std::string> Declared(const model::OutputSpec& spec, const boost::json::object& output) {
+  HEADWORKS_TRY(model::CheckOutput(spec, output));
+  return CanonicalJson(output);
+}
+
+/// The text of none.
+Result<std::string> NoOutput(const model::OutputSpec& spec) {
+  HEADWORKS_TRY(model::CheckOutput(spec, {}));
+  return std::string();
+}
+
 Result<std::string> ParseLines(const model::OutputSpec& spec, std::string_view text) {
   boost::json::object object;
   for (int number = 1; !text.empty(); ++number) {
@@ -51,6 +63,7 @@ Result<std::string> ParseLines(const model::OutputSpec& spec, std::string_view t
   std::string json = CanonicalJson(object);
   // Values are any bytes; JSON takes only UTF-8.
   HEADWORKS_TRY(ParseJsonObject(json, kWhat, {.max_bytes = 2 * kMaxOutputBytes}));
+  HEADWORKS_TRY(model::CheckOutput(spec, object));
   return json;
 }
 
@@ -79,7 +92,7 @@ Result<std::string> ParseOutput(const model::OutputSpec& spec, std::string_view 
                              kWhat, kMaxOutputBytes)};
   }
   const std::size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return std::string();
+  if (first == std::string_view::npos) return NoOutput(spec);
   if (text.find('\0') != std::string_view::npos) return Bad("holds a NUL byte");
   if (text[first] == '{') {
     auto object = ParseJsonObject(text, kWhat, {.max_bytes = kMaxOutputBytes});
@@ -87,13 +100,13 @@ Result<std::string> ParseOutput(const model::OutputSpec& spec, std::string_view 
       return Error{object.error().code,
                    fmt::format("{}{}", object.error().message, NotFinite(text))};
     }
-    return CanonicalJson(*object);
+    return Declared(spec, *object);
   }
   if (ParseJson(text, {.max_bytes = kMaxOutputBytes})) return Bad("is JSON, but no object");
   return ParseLines(spec, text);
 }
 
-Result<std::string> OutputOfStdout(model::OutputMode mode, std::string_view text) {
+Result<std::string> OutputOfStdout(const model::OutputSpec& spec, std::string_view text) {
   const auto bad = [](std::string_view what) {
     return Error{Code::kInvalidArgument,
                  fmt::format("the task's output is what it writes to stdout, and that {}", what)};
@@ -106,17 +119,18 @@ Result<std::string> OutputOfStdout(model::OutputMode mode, std::string_view text
   }
   const std::size_t valid = ValidUtf8Prefix(text);
   if (valid < text.size()) return bad(fmt::format("is not UTF-8 at byte {}", valid));
-  if (mode == model::OutputMode::kStdoutJson) {
-    const auto value = ParseJson(text, {.max_bytes = kMaxOutputBytes});
+  if (spec.mode == model::OutputMode::kStdoutJson) {
+    auto value = ParseJson(text, {.max_bytes = kMaxOutputBytes});
     if (!value) {
       return bad(fmt::format("is not one JSON value: {}{}; messages for people go to stderr",
                              value.error().message, NotFinite(text)));
     }
-    return CanonicalJson(value->is_object() ? *value : boost::json::object{{"result", *value}});
+    if (value->is_object()) return Declared(spec, value->get_object());
+    return Declared(spec, {{"result", *std::move(value)}});
   }
-  if (mode == model::OutputMode::kStdout) {
+  if (spec.mode == model::OutputMode::kStdout) {
     if (text.ends_with('\n')) text.remove_suffix(1);
-    return CanonicalJson(boost::json::object{{"text", text}});
+    return Declared(spec, {{"text", text}});
   }
   boost::json::array lines;
   while (!text.empty()) {
@@ -124,13 +138,13 @@ Result<std::string> OutputOfStdout(model::OutputMode mode, std::string_view text
     lines.emplace_back(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  return CanonicalJson(boost::json::object{{"lines", std::move(lines)}});
+  return Declared(spec, {{"lines", std::move(lines)}});
 }
 
 Result<std::string> ReadOutputFile(const model::OutputSpec& spec, const std::string& path) {
   // The task may have put anything there: a pipe must not block, a device must not be read.
   const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file && errno == ENOENT) return std::string();
+  if (!file && errno == ENOENT) return NoOutput(spec);
   if (!file) return Bad(fmt::format("cannot be opened ({})", std::strerror(errno)));
   struct stat status{};
   if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return Bad("is no regular file");

@@ -70,19 +70,40 @@ Type Join(const Type& a, const Type& b) {
 class Checker {
  public:
   Checker(Ast* ast, const Environment& environment, std::vector<Fault>* faults)
-      : ast_(*ast), environment_(environment), faults_(*faults), locals_(ast->slots) {}
+      : ast_(*ast),
+        environment_(environment),
+        faults_(*faults),
+        first_fault_(faults->size()),
+        locals_(ast->slots) {}
 
   void Run() {
     ast_.type = TypeOf(ast_.root);
-    std::vector<NodeId> conditions;
-    if (!optional_.empty()) CheckOptional(ast_.root, conditions);
+    CheckOptional();
     CollectReferences(ast_.root);
     std::sort(ast_.references.begin(), ast_.references.end(),
               [](const Reference& a, const Reference& b) { return a.offset < b.offset; });
   }
 
  private:
+  /// Nodes by number, from `begin` up to `end`, in the order in which a tree is walked.
+  struct Places {
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+  };
+  /// What decides whether a node is reached: the nodes of `in` without those of `but`.
+  struct Condition {
+    Places in;
+    Places but;
+  };
+  /// Where a text stands in the tree, ascending.
+  struct Asked {
+    std::vector<std::uint32_t> all;
+    /// Those of which a field is read that is not always there, by its name.
+    std::map<std::string_view, std::vector<std::uint32_t>> reads;
+  };
+
   Type Fail(FaultKind kind, std::uint32_t begin, std::uint32_t end, std::string message) {
+    if (faults_.size() - first_fault_ == kMaxExpressionFaults) return {};
     faults_.push_back({kind, begin, end - begin, std::move(message)});
     return {};
   }
@@ -235,54 +256,92 @@ class Checker {
                               std::string(node.name) + "'" + hint);
   }
 
+  /// A read of a field that is not always there.
+  struct OptionalRead {
+    std::string_view target;
+    std::string_view name;
+    std::uint32_t name_begin;
+    const std::string& absent;
+  };
+  std::optional<OptionalRead> OptionalReadOf(const Node& node) const {
+    if (node.op != Op::kSelect && node.op != Op::kIndex) return std::nullopt;
+    const Node* key = node.op == Op::kIndex ? &ast_.Child(node, 1) : nullptr;
+    if (key && (key->op != Op::kConstant || !key->constant.is(Value::Kind::kString)))
+      return std::nullopt;
+    const auto optional = optional_.find(key ? key->begin : node.name_begin);
+    if (optional == optional_.end()) return std::nullopt;
+    return OptionalRead{.target = ast_.TextOf(ast_.Child(node, 0)),
+                        .name = key ? key->constant.view() : node.name,
+                        .name_begin = optional->first,
+                        .absent = optional->second};
+  }
+
   /// Fields that are not always there may be read where a condition decides about it: has(), or
   /// whatever else is asked of the same value.
-  void CheckOptional(NodeId id, std::vector<NodeId>& conditions) {
-    Node node = ast_.node(id);
-    if (node.op == Op::kIndex) {
-      const Node& key = ast_.Child(node, 1);
-      node.name = key.op == Op::kConstant && key.constant.is(Value::Kind::kString)
-                      ? key.constant.view()
-                      : std::string_view();
-      node.name_begin = key.begin;
+  void CheckOptional() {
+    if (optional_.empty()) return;
+    for (const Node& node : ast_.nodes)
+      if (const auto read = OptionalReadOf(node)) asked_.try_emplace(read->target);
+    places_.resize(ast_.nodes.size());
+    std::uint32_t next = 0;
+    NoteAsked(ast_.root, nullptr, next);
+    std::vector<Condition> conditions;
+    CheckReads(ast_.root, conditions);
+  }
+
+  /// Numbers the nodes at and below `id`, and notes where what is in `asked_` stands.
+  void NoteAsked(NodeId id, const Node* parent, std::uint32_t& next) {
+    const Node& node = ast_.node(id);
+    places_[id].begin = next;
+    if (const auto asked = asked_.find(ast_.TextOf(node)); asked != asked_.end()) {
+      asked->second.all.push_back(next);
+      const auto read = parent ? OptionalReadOf(*parent) : std::nullopt;
+      if (read && ast_.ChildId(*parent, 0) == id) asked->second.reads[read->name].push_back(next);
     }
-    const auto optional = optional_.find(node.name_begin);
-    if ((node.op == Op::kSelect || node.op == Op::kIndex) && optional != optional_.end() &&
-        std::none_of(conditions.begin(), conditions.end(),
-                     [&](NodeId condition) { return AsksOf(condition, node); })) {
+    ++next;
+    for (const NodeId child : ast_.ChildrenOf(node)) NoteAsked(child, &node, next);
+    places_[id].end = next;
+  }
+
+  void CheckReads(NodeId id, std::vector<Condition>& conditions) {
+    const Node& node = ast_.node(id);
+    if (const auto read = OptionalReadOf(node); read && !IsAsked(*read, conditions)) {
       const std::string target = TextOf(ast_.Child(node, 0));
-      const std::string name(node.name);
-      FailName(node, "'" + target + "' has no field '" + name + "' " + optional->second +
-                         "; give it a value there, or ask first: has(" + target + '.' + name +
-                         ") ? " + target + '.' + name + " : ...");
+      const std::string name(read->name);
+      Fail(FaultKind::kUnknownName, read->name_begin,
+           read->name_begin + static_cast<std::uint32_t>(name.size()),
+           "'" + target + "' has no field '" + name + "' " + read->absent +
+               "; give it a value there, or ask first: has(" + target + '.' + name + ") ? " +
+               target + '.' + name + " : ...");
     }
     const auto children = ast_.ChildrenOf(node);
     for (std::size_t i = 0; i < children.size(); ++i) {
       const std::size_t before = conditions.size();
       if (node.op == Op::kAnd || node.op == Op::kOr) {
-        std::copy_if(children.begin(), children.end(), std::back_inserter(conditions),
-                     [&](NodeId child) { return child != children[i]; });
+        conditions.push_back({.in = places_[id], .but = places_[children[i]]});
       } else if (node.op == Op::kConditional && i > 0) {
-        conditions.push_back(children[0]);
+        conditions.push_back({.in = places_[children[0]], .but = {}});
       }
-      CheckOptional(children[i], conditions);
+      CheckReads(children[i], conditions);
       conditions.resize(before);
     }
   }
 
-  /// Whether the expression at `id` asks something of what `read` reads a field of, other than to
-  /// read that field.
-  bool AsksOf(NodeId id, const Node& read) const {
-    const Node& node = ast_.node(id);
-    const std::string_view target = ast_.TextOf(ast_.Child(read, 0));
-    if (ast_.TextOf(node) == target) return true;
-    if (node.op == Op::kSelect && node.name == read.name &&
-        ast_.TextOf(ast_.Child(node, 0)) == target) {
-      return false;
-    }
-    const auto children = ast_.ChildrenOf(node);
-    return std::any_of(children.begin(), children.end(),
-                       [&](NodeId child) { return AsksOf(child, read); });
+  /// Whether a condition asks something of what `read` reads a field of, other than to read that
+  /// field.
+  bool IsAsked(const OptionalRead& read, const std::vector<Condition>& conditions) const {
+    const Asked& asked = asked_.at(read.target);
+    const auto same = asked.reads.find(read.name);
+    return std::any_of(conditions.begin(), conditions.end(), [&](const Condition& condition) {
+      const auto count = [&](const std::vector<std::uint32_t>& places) {
+        return CountIn(places, condition.in) - CountIn(places, condition.but);
+      };
+      return count(asked.all) > (same == asked.reads.end() ? 0 : count(same->second));
+    });
+  }
+  static std::ptrdiff_t CountIn(const std::vector<std::uint32_t>& places, const Places& range) {
+    return std::lower_bound(places.begin(), places.end(), range.end) -
+           std::lower_bound(places.begin(), places.end(), range.begin);
   }
 
   static std::string Listed(std::span<const std::string_view> names) {
@@ -632,10 +691,15 @@ class Checker {
   Ast& ast_;
   const Environment& environment_;
   std::vector<Fault>& faults_;
+  const std::size_t first_fault_;
   /// Types of the macros' variables, by slot.
   std::vector<Type> locals_;
   /// Fields that are not always there, by where their names stand: where they are not.
   std::map<std::uint32_t, std::string> optional_;
+  /// What such fields are read of, by its text.
+  std::map<std::string_view, Asked> asked_;
+  /// A node with all below it, by its id.
+  std::vector<Places> places_;
   /// Whether the operand just looked at ended in a fault about a name with a '-'.
   bool dashed_ = false;
 };

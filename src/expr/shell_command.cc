@@ -37,9 +37,11 @@ struct Runner {
   std::string_view valued;
 };
 constexpr Runner kRunners[] = {
-    {"sudo", " -u --user -g --group -h --host -p --prompt -C -r -t -T -D --chdir -R --chroot "},
-    {"doas", " -u -C "},
-    {"env", " -u --unset -C --chdir "}};
+    {"sudo",
+     " -u --user -g --group -h --host -p --prompt -C --close-from -r --role -t --type -T "
+     "--command-timeout -D --chdir -R --chroot -U --other-user -a --auth-type -c "},
+    {"doas", " -u -C -a "},
+    {"env", " -u --unset -C --chdir -a --argv0 "}};
 /// Within a container, after `exec`.  What else they do with their input is theirs to know: they
 /// build images from it, apply what it describes, or hand it to an image's own program.
 constexpr Runner kContainers[] = {
@@ -100,11 +102,29 @@ const Runner* FindRunner(const Runner (&runners)[N], std::string_view name) {
   return found == std::end(runners) ? nullptr : found;
 }
 
+/// Where a value begins that stands in the option itself, or would: behind its first short letter
+/// that takes one, or at '='.  npos = it takes none.
+std::size_t ValueOf(const Runner& runner, std::string_view option) {
+  if (option.starts_with("--")) return option.find('=');
+  for (std::size_t i = 1; i < option.size(); ++i) {
+    const char letter[] = {' ', '-', option[i], ' '};
+    if (runner.valued.find(std::string_view(letter, 4)) != std::string_view::npos) return i + 1;
+  }
+  return std::string_view::npos;
+}
+
+/// Whether the word behind an option belongs to it: `--user root`, which may be cut to `--us`, and
+/// `-u root`, also in a group as `-Eu root`, but not `-uroot`.
+bool TakesNextWord(const Runner& runner, const std::string& option) {
+  if (!option.starts_with("--")) return ValueOf(runner, option) == option.size();
+  return option.size() > 2 && runner.valued.find(' ' + option) != std::string_view::npos;
+}
+
 /// The word of `words` behind the options at their front, or their end.
 std::size_t SkipOptions(const Runner& runner, std::span<const ShellWord> words) {
   std::size_t i = 0;
   for (; i < words.size() && words[i].text.starts_with('-'); ++i) {
-    if (runner.valued.find(' ' + words[i].text + ' ') != std::string_view::npos) ++i;
+    if (TakesNextWord(runner, words[i].text)) ++i;
   }
   return std::min(i, words.size());
 }
@@ -116,6 +136,8 @@ bool RunsUnnamedShell(const Runner& runner, std::span<const ShellWord> words) {
   std::size_t command = SkipOptions(runner, words);
   for (const ShellWord& option : words.first(command)) {
     const std::string_view text = option.text;
+    // Which option it is, is known only when the script runs.
+    if (text.starts_with('-') && text.find(kValue) < ValueOf(runner, text)) return true;
     const bool is_long = text.starts_with("--");
     const bool is_short = !is_long && text.starts_with('-');
     if (is_short && text.find_first_of(is_env ? "S" : "si") != std::string_view::npos) return true;

@@ -9,7 +9,6 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -21,8 +20,10 @@
 #include <charconv>
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <thread>
+#include <utility>
 
 namespace headworks::metrics_http {
 namespace {
@@ -32,12 +33,6 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using tcp = asio::ip::tcp;
 
-constexpr std::chrono::seconds kPatience(10);
-/// How long, and how much, whoever is answered may go on talking.
-constexpr std::chrono::seconds kFarewell(1);
-constexpr std::size_t kLongestFarewell = 65'536;
-/// Before connections are taken again when no more files can be opened.
-constexpr std::chrono::milliseconds kAcceptAgain(100);
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
 Result<tcp::endpoint> Parse(std::string_view address) {
@@ -71,7 +66,8 @@ std::string Format(const tcp::endpoint& endpoint) {
 
 class HttpServer::Impl {
  public:
-  explicit Impl(Handler handler) : handler_(std::move(handler)) {}
+  Impl(const ServerOptions& options, Handler handler, Logger& logger)
+      : options_(options), handler_(std::move(handler)), logger_(logger) {}
   ~Impl() {
     context_.stop();
     thread_ = {};  // what is under way is destroyed with the context, after its thread
@@ -87,12 +83,13 @@ class HttpServer::Impl {
       acceptor_.listen();
       address_ = Format(acceptor_.local_endpoint());
     } catch (const boost::system::system_error& error) {
+      if (error.code() == asio::error::no_descriptors) throw;  // of the machine, not the address
       return Error{
           error.code() == asio::error::address_in_use ? Code::kConflict : Code::kInvalidArgument,
           fmt::format("cannot listen on {}: {}; choose another one", Format(endpoint),
                       error.code().message())};
     }
-    asio::co_spawn(context_, Accept(), asio::detached);
+    asio::co_spawn(context_, Accept(), Ends("monitoring over HTTP has ended"));
     thread_ = std::jthread([this] { context_.run(); });
     return {};
   }
@@ -100,15 +97,42 @@ class HttpServer::Impl {
 
  private:
   asio::awaitable<void> Accept() {
-    for (;;) {
-      auto [error, socket] = co_await acceptor_.async_accept(kAwait);
-      if (error) {
-        asio::steady_timer pause(context_, kAcceptAgain);
-        co_await pause.async_wait(kAwait);
-      } else if (connections_ < kMostConnections) {
-        asio::co_spawn(context_, Serve(beast::tcp_stream(std::move(socket))), asio::detached);
+    for (bool failed = false;;) {
+      std::string trouble;
+      try {
+        auto [error, socket] = co_await acceptor_.async_accept(kAwait);
+        if (error) trouble = error.message();
+        if (!error && connections_ < kMostConnections)
+          asio::co_spawn(context_, Serve(beast::tcp_stream(std::move(socket))),
+                         Ends("a connection for monitoring broke"));
+      } catch (const std::exception& thrown) {
+        trouble = thrown.what();
       }
+      const bool before = std::exchange(failed, !trouble.empty());
+      if (failed && !before)
+        logger_.Error("no connections for monitoring can be accepted; will try again",
+                      {{"address", address_}, {"error", trouble}});
+      if (!failed && before)
+        logger_.Warning("connections for monitoring are accepted again", {{"address", address_}});
+      if (!failed) continue;
+      asio::steady_timer pause(context_, options_.accept_again);
+      co_await pause.async_wait(kAwait);
     }
+  }
+
+  /// Says what a coroutine threw.
+  std::function<void(std::exception_ptr)> Ends(std::string_view message) {
+    return [this, message](const std::exception_ptr& thrown) {
+      if (!thrown) return;
+      std::string what = "something that is no std::exception";
+      try {
+        std::rethrow_exception(thrown);
+      } catch (const std::exception& error) {
+        what = error.what();
+      } catch (...) {  // said as it stands
+      }
+      logger_.Error(message, {{"address", address_}, {"error", what}});
+    };
   }
 
   asio::awaitable<void> Serve(beast::tcp_stream stream) {
@@ -117,7 +141,7 @@ class HttpServer::Impl {
     for (bool again = true; again;) {
       http::request_parser<http::empty_body> parser;
       parser.header_limit(kLongestHead);
-      stream.expires_after(kPatience);
+      stream.expires_after(options_.patience);
       const auto [error, read] = co_await http::async_read(stream, buffer, parser, kAwait);
       const bool is_http = error.category() == http::make_error_code(http::error{}).category();
       if (error && (!is_http || error == http::error::end_of_stream)) co_return;
@@ -137,7 +161,7 @@ class HttpServer::Impl {
       message.content_length(response.body.size());
       if (error || parser.get().method() != http::verb::head) message.body() = response.body;
       http::response_serializer<http::string_body> serializer(message);
-      stream.expires_after(kPatience);
+      stream.expires_after(options_.patience);
       const auto [failed, written] = co_await http::async_write(stream, serializer, kAwait);
       if (failed) co_return;
     }
@@ -145,12 +169,12 @@ class HttpServer::Impl {
   }
 
   /// Closing with bytes unread would take back the answer, so what still comes is read for a while.
-  static asio::awaitable<void> Close(beast::tcp_stream& stream) {
+  asio::awaitable<void> Close(beast::tcp_stream& stream) {
     boost::system::error_code error;
     if (stream.socket().shutdown(tcp::socket::shutdown_send, error)) co_return;  // it left first
-    stream.expires_after(kFarewell);
+    stream.expires_after(options_.farewell);
     std::array<char, 4'096> rest;
-    for (std::size_t left = kLongestFarewell; left > 0;) {
+    for (std::size_t left = options_.longest_farewell; left > 0;) {
       const auto [failed, read] = co_await stream.async_read_some(asio::buffer(rest), kAwait);
       if (failed) co_return;
       left -= std::min(left, read);
@@ -179,7 +203,9 @@ class HttpServer::Impl {
     std::size_t& count_;
   };
 
+  const ServerOptions options_;
   const Handler handler_;
+  Logger& logger_;
   std::string address_;
   std::size_t connections_ = 0;  // its thread's
   asio::io_context context_{1};
@@ -195,11 +221,18 @@ Status HttpServer::CheckAddress(std::string_view address) {
   return {};
 }
 
-Result<std::unique_ptr<HttpServer>> HttpServer::Listen(std::string_view address, Handler handler) {
+Result<std::unique_ptr<HttpServer>> HttpServer::Listen(std::string_view address,
+                                                       const ServerOptions& options,
+                                                       Handler handler, Logger& logger) {
   HEADWORKS_ASSIGN(const auto endpoint, Parse(address));
-  auto impl = std::make_unique<Impl>(std::move(handler));
-  HEADWORKS_TRY(impl->Open(endpoint));
-  return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+  try {
+    auto impl = std::make_unique<Impl>(options, std::move(handler), logger);
+    HEADWORKS_TRY(impl->Open(endpoint));
+    return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+  } catch (const std::exception& error) {
+    return Error{Code::kUnavailable,
+                 fmt::format("cannot listen on {}: {}", Format(endpoint), error.what())};
+  }
 }
 
 std::string HttpServer::address() const { return impl_->address(); }

@@ -83,50 +83,48 @@ std::string Found(const json::value& value) {
   return text;
 }
 
-/// Expressions know it as an int, which has 64 bits.
-bool IsInt(const json::value& value) {
-  constexpr double kEnd = 0x1p63;
-  return IsWhole(value) && !value.is_uint64() &&
-         (!value.is_double() || (value.get_double() >= -kEnd && value.get_double() < kEnd));
-}
+/// What differs first.
+struct Mismatch {
+  std::string field;  // from the value that was looked at: ".rows[3].n"
+  std::string what;
+};
 
-std::optional<std::string> MismatchOf(const json::value& declared, const json::value& value,
-                                      const std::string& field);
+std::optional<Mismatch> MismatchOf(const json::value& declared, const json::value& value);
 
-std::optional<std::string> MismatchOfFields(const json::object& declared,
-                                            const json::object& fields, const std::string& field) {
+std::optional<Mismatch> MismatchOfFields(const json::object& declared, const json::object& fields) {
   for (const auto& member : declared) {
-    const std::string at = fmt::format("{}.{}", field, std::string_view(member.key()));
-    const bool any = member.value().is_string() && member.value().get_string() == "any";
-    if (const json::value* value = fields.if_contains(member.key())) {
-      if (auto mismatch = MismatchOf(member.value(), *value, at)) return mismatch;
-    } else if (!any) {
-      return fmt::format("{} is missing, but is declared as {}", at, CanonicalJson(member.value()));
-    }
+    std::optional<Mismatch> mismatch;
+    if (const json::value* value = fields.if_contains(member.key()))
+      mismatch = MismatchOf(member.value(), *value);
+    else if (!member.value().is_string() || member.value().get_string() != "any")
+      mismatch = {"", "is missing, but is declared as " + CanonicalJson(member.value())};
+    if (!mismatch) continue;
+    mismatch->field.insert(0, fmt::format(".{}", std::string_view(member.key())));
+    return mismatch;
   }
   return std::nullopt;
 }
 
-/// What differs first; nullopt = nothing.  `declared`: the name of a type, [type], or a map of
-/// fields.
-std::optional<std::string> MismatchOf(const json::value& declared, const json::value& value,
-                                      const std::string& field) {
+/// nullopt = it fits.  `declared`: the name of a type, [type], or a map of fields.
+std::optional<Mismatch> MismatchOf(const json::value& declared, const json::value& value) {
   if (declared.is_object() && value.is_object())
-    return MismatchOfFields(declared.get_object(), value.get_object(), field);
+    return MismatchOfFields(declared.get_object(), value.get_object());
   if (declared.is_array() && value.is_array()) {
     const json::array& elements = value.get_array();
-    for (std::size_t i = 0; !declared.get_array().empty() && i < elements.size(); ++i)
-      if (auto mismatch = MismatchOf(declared.get_array().front(), elements[i],
-                                     fmt::format("{}[{}]", field, i)))
-        return mismatch;
+    for (std::size_t i = 0; !declared.get_array().empty() && i < elements.size(); ++i) {
+      auto mismatch = MismatchOf(declared.get_array().front(), elements[i]);
+      if (!mismatch) continue;
+      mismatch->field.insert(0, fmt::format("[{}]", i));
+      return mismatch;
+    }
     return std::nullopt;
   }
   if (declared.is_string()) {
     const ParamType type = TypeNamed(std::string_view(declared.get_string()));
     if (IsOfType(type, value) && (type != ParamType::kInteger || IsInt(value))) return std::nullopt;
   }
-  return fmt::format("{} is {}, but is declared as {}", field, Found(value),
-                     CanonicalJson(declared));
+  return Mismatch{
+      "", fmt::format("is {}, but is declared as {}", Found(value), CanonicalJson(declared))};
 }
 
 }  // namespace
@@ -179,16 +177,24 @@ bool IsOfType(ParamType type, const json::value& value) {
   return false;
 }
 
-Status CheckOutput(const OutputSpec& spec, std::string_view output_json) {
+bool IsInt(const json::value& value) {
+  constexpr double kEnd = 0x1p63;
+  return IsWhole(value) && !value.is_uint64() &&
+         (!value.is_double() || (value.get_double() >= -kEnd && value.get_double() < kEnd));
+}
+
+Status CheckOutput(const OutputSpec& spec, const json::object& output) {
   if (spec.type_json.empty()) return {};
   HEADWORKS_ASSIGN(const json::value declared, ParseJson(spec.type_json, {}));
-  HEADWORKS_ASSIGN(const json::value output,
-                   ParseJson(output_json.empty() ? "{}" : output_json, {}));
-  const auto mismatch = MismatchOf(declared, output, "output");
+  if (!declared.is_object())
+    return Error{Code::kInvalidArgument,
+                 fmt::format("output is declared as {}; declare a map of its fields",
+                             CanonicalJson(declared))};
+  const auto mismatch = MismatchOfFields(declared.get_object(), output);
   if (!mismatch) return {};
-  return Error{
-      Code::kInvalidArgument,
-      fmt::format("{}; correct what the task gives, or the type of its output", *mismatch)};
+  return Error{Code::kInvalidArgument,
+               fmt::format("output{} {}; correct what the task gives, or the type of its output",
+                           mismatch->field, mismatch->what)};
 }
 
 void ReadTextFields(const OutputSpec& spec, json::object& fields) {
@@ -198,7 +204,7 @@ void ReadTextFields(const OutputSpec& spec, json::object& fields) {
     json::value* field = fields.if_contains(member.key());
     if (field == nullptr || !field->is_string()) continue;
     auto value = ParseJson(std::string_view(field->get_string()), {});
-    if (value && MismatchOf(member.value(), *field, "") && !MismatchOf(member.value(), *value, ""))
+    if (value && MismatchOf(member.value(), *field) && !MismatchOf(member.value(), *value))
       *field = *std::move(value);
   }
 }

@@ -67,7 +67,7 @@ std::vector<bool> Stepper::ResetMembers(const ResetCursor& cursor, std::uint32_t
       case Kind::kMark:
       case Kind::kMarkGroup:
         // A rule settles a task only after all its upstreams, so an unsettled one was reset.
-        in = IsTriggerSettled(task) &&
+        in = !Covers(cursor, no) && IsTriggerSettled(task) &&
              upstream([&](TaskNo up) { return Covers(cursor, up) || !IsTerminal(At(up).state); });
         break;
       case Kind::kFinally:

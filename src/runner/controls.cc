@@ -41,6 +41,7 @@ Status EngineControl::Execute(const control::Command& command, Duration timeout)
 
 Result<control::Started> InboxControl::Start(const control::StartRequest& request,
                                              Duration timeout) {
+  HEADWORKS_TRY(control::CheckStart(request));
   HEADWORKS_ASSIGN(const auto answer, Ask({.tenant = request.tenant,
                                            .shard = model::ShardOf(request.name),
                                            .kind = "start",

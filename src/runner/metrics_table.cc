@@ -53,6 +53,16 @@ template <auto Member>
 void Dispatch(const Figures& figures, Family& family) {
   if (figures.engine) Add(family, {}, figures.dispatch.*Member);
 }
+void Offers(const Figures& figures, Family& family) {
+  if (!figures.engine) return;
+  auto answers = figures.dispatch.not_taken;
+  constexpr auto kFirst = static_cast<std::size_t>(model::Disposition::kDispatched);
+  answers[kFirst] = figures.dispatch.dispatched;
+  for (std::size_t i = kFirst; i < answers.size(); ++i)
+    Add(family,
+        {{"disposition", std::string(model::DispositionName(static_cast<model::Disposition>(i)))}},
+        answers[i]);
+}
 template <auto Member>
 void Process(const Figures& figures, Family& family) {
   family.samples.push_back({{}, static_cast<double>(figures.process.*Member), std::nullopt});
@@ -108,7 +118,9 @@ constexpr Row kRows[] = {
                                                                            "state");
      }},
     {"headworks_tasks_finished_total", Type::kCounter,
-     "state: succeeded, failed, skipped, upstream_failed, cancelled", "Tasks that ended.",
+     "state: succeeded, failed, skipped, upstream_failed, cancelled",
+     "Tasks that ended: by how much each commit raised their number in a run, so a reset in the "
+     "same commit cancels an end.",
      [](const Figures& figures, Family& family) {
        ByEnum<&S::tasks_ended, model::TaskState::kSucceeded, model::TaskStateName>(figures, family,
                                                                                    "state");
@@ -128,7 +140,8 @@ constexpr Row kRows[] = {
     {"headworks_attempts_live", Type::kGauge, "executor", "Attempts that are not known to be over.",
      Lanes<&L::live>},
     {"headworks_attempts_superseded_total", Type::kCounter, "",
-     "Verdicts that were dropped: heard before, or of an attempt that no longer counts.",
+     "Verdicts and late answers to offers that were dropped: heard before, or of an attempt that "
+     "no longer counts.",
      Engine<&S::superseded>},
     {"headworks_attempt_duration_seconds", Type::kHistogram, "executor",
      "From the start of an attempt to its end, by its executor's clock.",
@@ -139,35 +152,17 @@ constexpr Row kRows[] = {
      }},
     {"headworks_offers_total", Type::kCounter,
      "disposition: dispatched, deferred, backpressure, transient, rejected, refused",
-     "What executors answered when they were offered an attempt.",
-     [](const Figures& figures, Family& family) {
-       ByEnum<&S::offers, model::Disposition::kDispatched, model::DispositionName>(figures, family,
-                                                                                   "disposition");
-     }},
+     "What executors answered when they were offered an attempt.", Offers},
 
     {"headworks_dispatch_buffer_depth", Type::kGauge, "",
      "Attempts that wait in the buffer before their executor.", Dispatch<&D::depth>},
     {"headworks_dispatch_at_capacity_total", Type::kCounter, "",
      "Attempts that were deferred because that buffer was full.", Dispatch<&D::at_capacity>},
-    {"headworks_dispatch_answers_total", Type::kCounter, "", "Offers that executors answered.",
-     Dispatch<&D::answered>},
     {"headworks_dispatch_answer_seconds_total", Type::kCounter, "",
-     "How long they took to answer, from the engine's dispatch, in sum.",
+     "How long executors took to answer offers, from the engine's dispatch, in sum.",
      [](const Figures& figures, Family& family) {
        if (figures.engine)
          family.samples.push_back({{}, Seconds(figures.dispatch.total_latency), std::nullopt});
-     }},
-    {"headworks_dispatch_not_taken_total", Type::kCounter,
-     "disposition: deferred, backpressure, transient, rejected, refused",
-     "Those of them that were not taken.",
-     [](const Figures& figures, Family& family) {
-       if (!figures.engine) return;
-       for (auto i = static_cast<std::size_t>(model::Disposition::kDeferred);
-            i < figures.dispatch.not_taken.size(); ++i)
-         Add(family,
-             {{"disposition",
-               std::string(model::DispositionName(static_cast<model::Disposition>(i)))}},
-             figures.dispatch.not_taken[i]);
      }},
 
     {"headworks_round_duration_seconds", Type::kHistogram, "",

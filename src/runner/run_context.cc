@@ -8,6 +8,7 @@
 
 #include "headworks/base/json.h"
 #include "headworks/base/time.h"
+#include "headworks/model/declared_type.h"
 #include "headworks/spec/params.h"
 
 namespace headworks {
@@ -115,8 +116,8 @@ void ToDouble(json::value& value) {
 void TypeNumbersOf(const json::value& declared, json::value& value) {
   if (declared.is_string()) {
     if (declared.get_string() == "number") ToDouble(value);
-    // As the check of the output takes it: 2.0 for 2, within 64 bits.
-    if (declared.get_string() == "integer" && value.is_double())
+    // As the check of the output takes it: 2.0 for 2.  What it did not take stays what it is.
+    if (declared.get_string() == "integer" && value.is_double() && model::IsInt(value))
       value = static_cast<std::int64_t>(value.get_double());
   } else if (declared.is_array() && value.is_array()) {
     if (declared.get_array().empty()) return;

@@ -128,6 +128,20 @@ std::string HostName() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
+/// What decides about the order of ready tasks.
+Status CheckOrder(const RunnerOptions& options) {
+  for (const auto& [tenant, weight] : options.tenant_weights)
+    if (weight == 0 || weight > kMaxTenantWeight)
+      return Error{Code::kInvalidArgument,
+                   fmt::format("RunnerOptions::tenant_weights: '{}' weighs {}; give 1 to {}",
+                               tenant, weight, kMaxTenantWeight)};
+  if (options.priority_ageing < Duration(0))
+    return Error{Code::kInvalidArgument,
+                 fmt::format("RunnerOptions::priority_ageing is {}us; give 0 for none, or more",
+                             options.priority_ageing.count())};
+  return {};
+}
+
 }  // namespace
 
 std::string DefaultDatabaseUrl() {
@@ -164,7 +178,7 @@ struct Runner::Parts {
   std::unique_ptr<LogLines> lines;
   std::unique_ptr<executor::Executor> inline_executor;
   std::unique_ptr<executor_process::ProcessExecutor> process_executor;
-  std::vector<std::pair<std::string, executor::Executor*>> executors;  // all, by key
+  std::vector<std::pair<std::string, executor::Executor*>> executors;  // that tasks go to, by key
   std::unique_ptr<dispatch::DefaultDispatcher> dispatcher;
   dispatch::DispatchMetrics dispatch_metrics;
   std::unique_ptr<dispatch::BufferedDispatcher> buffer;  // in front of it
@@ -273,9 +287,12 @@ Status Runner::Parts::OpenExecutors() {
                                                            .clock = clock,
                                                            .log = *logger,
                                                            .ledger = ledger.get()}));
-  const auto add = [this](const std::string& key, executor::Executor& executor) -> Status {
+  const auto is_routed = [this](const std::string& key) {
+    return key == options.function_executor || key == options.command_executor;
+  };
+  const auto add = [&](const std::string& key, executor::Executor& executor) -> Status {
     HEADWORKS_TRY(dispatcher->RegisterExecutor(key, executor));
-    executors.emplace_back(key, &executor);
+    if (is_routed(key)) executors.emplace_back(key, &executor);
     return {};
   };
   HEADWORKS_TRY(add("inline", *inline_executor));
@@ -285,6 +302,12 @@ Status Runner::Parts::OpenExecutors() {
       return Error{Code::kInvalidArgument,
                    fmt::format("RunnerOptions::executors: '{}' is nullptr", key)};
     HEADWORKS_TRY(add(key, *own));
+    if (!is_routed(key))
+      return Error{Code::kInvalidArgument,
+                   fmt::format("RunnerOptions::executors: no task goes to '{}', because "
+                               "function_executor is '{}' and command_executor is '{}'; name it "
+                               "there or leave it out",
+                               key, options.function_executor, options.command_executor)};
   }
   return {};
 }
@@ -331,6 +354,7 @@ Result<std::string> FindSupervisor(const RunnerOptions& options) {
 }
 
 Result<std::unique_ptr<Runner>> Runner::Open(RunnerOptions options) {
+  HEADWORKS_TRY(CheckOrder(options));
   auto parts = std::make_unique<Parts>();
   parts->options = std::move(options);
   // From here the destructor stops what has started.
@@ -463,11 +487,16 @@ Result<RunHandle> Runner::Find(std::string_view reference) {
 std::vector<ServiceHealth> Runner::Health() const {
   const Parts& p = *parts_;
   std::vector<ServiceHealth> all;
-  const auto version = p.database->inbox().DataVersion();
-  all.push_back(
-      {"store", version.has_value(), version ? p.options.database_url : version.error().message});
-  if (!p.engine) return all;
+  if (!p.engine) {
+    const auto version = p.database->inbox().DataVersion();
+    all.push_back({"store", version.has_value(), version ? "answers" : version.error().message});
+    return all;
+  }
+  // What the engine knew at its last round: the store is not asked.
   const auto stats = p.engine->stats();
+  const bool commits = stats.lost || stats.trouble.empty();
+  all.push_back(
+      {"store", commits, commits ? "takes commits" : "refuses commits: " + stats.trouble});
   for (const auto& [key, executor] : p.executors) {
     const auto metrics = executor->GetMetrics();
     all.push_back({key, true, fmt::format("{} active, {} at most", metrics.active, metrics.max)});
@@ -483,9 +512,8 @@ std::vector<ServiceHealth> Runner::Health() const {
                              FormatDuration(figures.mean_latency))});
   std::string detail = fmt::format("{} runs in memory, {} live attempts, {} runs stuck",
                                    stats.runs_in_memory, stats.live_attempts, stats.runs_stuck);
-  if (stats.lost) detail = "another engine owns this database";
-  if (!stats.trouble.empty()) detail = "the store refuses commits: " + stats.trouble;
-  all.push_back({"engine", !stats.lost && stats.trouble.empty(), std::move(detail)});
+  if (stats.lost) detail = "may not write any more and has stopped: " + stats.trouble;
+  all.push_back({"engine", !stats.lost, std::move(detail)});
   return all;
 }
 
@@ -512,7 +540,9 @@ Status Runner::Drain(Duration timeout) {
   const Duration deadline = parts_->clock.Monotonic() + timeout;
   for (;;) {
     const auto stats = parts_->engine->stats();
-    if (stats.live_attempts == 0 || stats.lost) return {};
+    // A round under way when queueing was stopped may queue yet.
+    const bool settled = !stats.queueing || !parts_->loop;
+    if ((settled && stats.live_attempts == 0) || stats.lost) return {};
     if (parts_->clock.Monotonic() >= deadline)
       return Error{Code::kDrainTimeout, fmt::format("{} attempts are still live after {}",
                                                     stats.live_attempts, FormatDuration(timeout))};

@@ -106,10 +106,13 @@ void AddAction(json::object& object, const model::Action& action) {
 void AddOutput(json::object& object, const model::OutputSpec& output) {
   if (output == model::OutputSpec{}) return;
   const std::string mode(model::OutputModeName(output.mode));
-  if (output.type_json.empty())
+  if (output.type_json.empty()) {
     object["output"] = mode;
-  else
-    object["output"] = {{"from", mode}, {"type", json::parse(output.type_json)}};
+    return;
+  }
+  json::object taken{{"type", json::parse(output.type_json)}};
+  if (output.mode != model::OutputSpec{}.mode) taken["from"] = mode;
+  object["output"] = std::move(taken);
 }
 
 /// Turns the instances of a matrix back into what makes them, in their order.

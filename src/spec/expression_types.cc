@@ -122,8 +122,9 @@ std::string AbsentIn(const Matrix& matrix, std::string_view name) {
   return "";
 }
 
-/// One object for all combinations: a field that differs is dyn, and one that some lack says where.
-Type OfMatrix(const Matrix& matrix) {
+/// One object for all combinations: a field that differs is dyn, and one that some lack says where,
+/// unless it is `asked` about before.
+Type OfMatrix(const Matrix& matrix, bool asked = false) {
   Fields fields;
   for (const json::object& combination : matrix.combinations)
     for (const auto& member : combination) {
@@ -134,7 +135,8 @@ Type OfMatrix(const Matrix& matrix) {
       else if (!(known->type == type))
         known->type = {};
     }
-  for (Type::Field& field : fields) field.absent = AbsentIn(matrix, field.name);
+  for (Type::Field& field : fields)
+    if (!asked) field.absent = AbsentIn(matrix, field.name);
   return Type::Object(std::move(fields), matrix.faulty);
 }
 
@@ -236,7 +238,11 @@ expr::Environment ExpressionTypes::OfTask(std::size_t task, bool rendered) const
   Declare(environment, "needs", NeedsType(task));
   Declare(environment, "run", of.role == model::TaskRole::kFinally ? run_of_finally_ : run_);
   Declare(environment, "slot", {});
-  if (const Matrix* matrix = MatrixOf(task)) Declare(environment, "matrix", OfMatrix(*matrix));
+  // A condition about the combination decides for the other texts of the task.
+  const auto asks = [](const std::string& when) { return when.find("matrix") != when.npos; };
+  if (const Matrix* matrix = MatrixOf(task))
+    Declare(environment, "matrix",
+            OfMatrix(*matrix, rendered && std::ranges::any_of(of.when, asks)));
   if (rendered) Declare(environment, "env", EnvType(of));
   return environment;
 }

@@ -126,14 +126,19 @@ class MemoryStore final : public store::Database,
     return {};
   }
 
+  Status CommitWhile(const store::Round& round, const std::function<void()>&) override {
+    return Commit(round);
+  }
+
   Result<store::RunImage> LoadRun(const TenantId& tenant, RunNo run) override {
     HEADWORKS_TRY(store::CheckTenant(tenant));
     const std::lock_guard lock(s_.mutex);
     const RunRow* row = Find(tenant, run);
     if (row == nullptr) return NoRun(run);
-    store::RunImage image{row->header, {}, {}};
+    store::RunImage image{row->header, {}, {}, {}};
     for (const auto& [no, task] : row->tasks) {
       image.tasks.push_back(task.row);
+      image.executors.push_back(task.executor);
       image.holders.push_back(task.holder);
     }
     return image;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 
 #include "headworks/store/checks.h"
@@ -127,10 +128,14 @@ Status SqliteRunStore::Commit(const store::Round& round) {
 Status SqliteRunStore::CommitWhile(const store::Round& round,
                                    const std::function<void()>& meanwhile) {
   Status committed;
-  {
-    const std::jthread beside([&] { committed = Commit(round); });
-    meanwhile();
+  std::jthread beside;
+  try {
+    beside = std::jthread([&] { committed = Commit(round); });
+  } catch (const std::system_error&) {
+    return Commit(round);  // there is no thread to be had
   }
+  meanwhile();
+  beside.join();
   return committed;
 }
 
@@ -149,6 +154,7 @@ Result<store::RunImage> SqliteRunStore::LoadRun(const TenantId& tenant, RunNo ru
         [&](Row row) {
           ReadTask(row, task);
           image->tasks.push_back(task.row);
+          image->executors.push_back(task.executor);
           image->holders.push_back(task.holder);
         },
         tenant, run));

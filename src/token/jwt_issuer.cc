@@ -78,12 +78,26 @@ std::string_view Text(const boost::json::object& object, std::string_view member
                                                 : std::string_view();
 }
 
+/// What a claim may be: minting and verifying go by the same.
+struct Range {
+  std::string_view claim;
+  std::int64_t low, high;
+  bool Holds(std::int64_t value) const { return value >= low && value <= high; }
+};
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMostInt = std::numeric_limits<std::int32_t>::max();
+constexpr Range kRun{"run", 1, kMost};
+constexpr Range kTask{"task", 0, std::numeric_limits<std::uint32_t>::max()};
+constexpr Range kMapIndex{"map_index", -1, kMostInt};
+constexpr Range kTry{"try", 1, kMostInt};
+constexpr Range kEpoch{"epoch", 1, kMost};
+constexpr Range Time(std::string_view claim) { return {claim, 0, kLastSecond}; }
+
 /// A whole number within the range; its absence is noted in `ok`.
-std::int64_t Number(const boost::json::object& object, std::string_view member, std::int64_t low,
-                    std::int64_t high, bool& ok) {
-  const auto* value = object.if_contains(member);
+std::int64_t Number(const boost::json::object& object, const Range& range, bool& ok) {
+  const auto* value = object.if_contains(range.claim);
   const auto* number = value == nullptr ? nullptr : value->if_int64();
-  if (number == nullptr || *number < low || *number > high) {
+  if (number == nullptr || !range.Holds(*number)) {
     ok = false;
     return 0;
   }
@@ -94,20 +108,16 @@ std::int64_t Number(const boost::json::object& object, std::string_view member, 
 std::optional<TokenClaims> ReadClaims(const boost::json::object& object, TokenUse use) {
   bool ok = true;
   const auto at = [&](std::string_view member) {
-    return Instant(Seconds(Number(object, member, 0, kLastSecond, ok)));
+    return Instant(Seconds(Number(object, Time(member), ok)));
   };
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   TokenClaims claims;
   claims.use = use;
   claims.attempt.tenant = TenantId(std::string(Text(object, "tenant")));
-  claims.attempt.run = RunNo(Number(object, "run", 0, kMost, ok));
-  claims.attempt.task = TaskNo(static_cast<std::uint32_t>(
-      Number(object, "task", 0, std::numeric_limits<std::uint32_t>::max(), ok)));
-  claims.attempt.map_index = static_cast<std::int32_t>(
-      Number(object, "map_index", -1, std::numeric_limits<std::int32_t>::max(), ok));
-  claims.attempt.epoch = Epoch(Number(object, "epoch", 1, kMost, ok));
-  claims.try_no =
-      static_cast<int>(Number(object, "try", 1, std::numeric_limits<std::int32_t>::max(), ok));
+  claims.attempt.run = RunNo(Number(object, kRun, ok));
+  claims.attempt.task = TaskNo(static_cast<std::uint32_t>(Number(object, kTask, ok)));
+  claims.attempt.map_index = static_cast<std::int32_t>(Number(object, kMapIndex, ok));
+  claims.attempt.epoch = Epoch(Number(object, kEpoch, ok));
+  claims.try_no = static_cast<int>(Number(object, kTry, ok));
   claims.issued_at = at("iat");
   claims.expires_at = at("exp");
   if (use == TokenUse::kWork) {
@@ -125,6 +135,26 @@ Status CheckName(std::string_view name, std::string_view what) {
                                                      JwtIssuer::kLongestName, name.size())};
   if (ValidUtf8Prefix(name) != name.size())
     return Error{Code::kInvalidArgument, fmt::format("a token's {} must be valid UTF-8", what)};
+  return {};
+}
+
+/// Whether Verify takes such claims.
+Status CheckClaims(const TokenClaims& claims) {
+  HEADWORKS_TRY(CheckName(claims.attempt.tenant.value, "tenant"));
+  if (claims.use == TokenUse::kWork) HEADWORKS_TRY(CheckName(claims.holder, "holder"));
+  const std::pair<Range, std::int64_t> numbers[] = {
+      {kRun, claims.attempt.run.value},
+      {kTask, claims.attempt.task.value},
+      {kMapIndex, claims.attempt.map_index},
+      {kTry, claims.try_no},
+      {kEpoch, claims.attempt.epoch.value},
+      {Time("iat"), ToSeconds(claims.issued_at)},
+      {Time("exp"), ToSeconds(claims.expires_at)},
+      {Time("auth_time"), ToSeconds(claims.opened_at)}};  // of a start token 0
+  for (const auto& [range, value] : numbers)
+    if (!range.Holds(value))
+      return Error{Code::kInvalidArgument, fmt::format("a token's {} is from {} to {}, not {}",
+                                                       range.claim, range.low, range.high, value)};
   return {};
 }
 
@@ -180,17 +210,18 @@ std::string JwtIssuer::Sign(const TokenClaims& claims) const {
 
 Result<std::string> JwtIssuer::MintStart(const model::AttemptKey& attempt, int try_no,
                                          Duration valid) {
-  HEADWORKS_TRY(CheckName(attempt.tenant.value, "tenant"));
   if (valid <= Duration(0) || valid > kLongest)
     return Error{Code::kInvalidArgument,
                  "a start token is valid for more than nothing, and at "
                  "most 10 years: check start_timeout and pending_timeout"};
   const Instant now = clock_.Now();
-  return Sign({.use = TokenUse::kStart,
-               .attempt = attempt,
-               .try_no = try_no,
-               .issued_at = now,
-               .expires_at = std::chrono::ceil<Seconds>(now + valid)});
+  const TokenClaims claims{.use = TokenUse::kStart,
+                           .attempt = attempt,
+                           .try_no = try_no,
+                           .issued_at = now,
+                           .expires_at = std::chrono::ceil<Seconds>(now + valid)};
+  HEADWORKS_TRY(CheckClaims(claims));
+  return Sign(claims);
 }
 
 Instant JwtIssuer::WorkEnd(Instant now, Instant opened_at) const {
@@ -198,28 +229,36 @@ Instant JwtIssuer::WorkEnd(Instant now, Instant opened_at) const {
   return options_.ceiling == Duration(0) ? end : std::min(end, opened_at + options_.ceiling);
 }
 
-Result<std::string> JwtIssuer::MintWork(const TokenClaims& start, std::string_view holder) {
-  HEADWORKS_TRY(CheckName(start.attempt.tenant.value, "tenant"));
-  HEADWORKS_TRY(CheckName(holder, "holder"));
+bool JwtIssuer::AtCeiling(Instant now, Instant opened_at) const {
+  return options_.ceiling != Duration(0) && now >= opened_at + options_.ceiling;
+}
+
+Result<std::string> JwtIssuer::MintWork(const TokenClaims& start, std::string_view holder,
+                                        Instant opened_at) {
   if (start.use != TokenUse::kStart)
     return Error{Code::kInvalidArgument, "only a start token is answered with a working token"};
   const Instant now = clock_.Now();
-  const Instant opened_at = std::chrono::floor<Seconds>(now);
-  return Sign({.use = TokenUse::kWork,
-               .attempt = start.attempt,
-               .try_no = start.try_no,
-               .holder = std::string(holder),
-               .issued_at = now,
-               .expires_at = WorkEnd(now, opened_at),
-               .opened_at = opened_at});
+  if (opened_at > now + options_.max_skew)
+    return Error{Code::kInvalidArgument,
+                 "the gate cannot have opened later than now: check the clocks of the hosts"};
+  opened_at = std::chrono::floor<Seconds>(opened_at);
+  const TokenClaims claims{.use = TokenUse::kWork,
+                           .attempt = start.attempt,
+                           .try_no = start.try_no,
+                           .holder = std::string(holder),
+                           .issued_at = now,
+                           .expires_at = WorkEnd(now, opened_at),
+                           .opened_at = opened_at};
+  HEADWORKS_TRY(CheckClaims(claims));
+  if (AtCeiling(now, opened_at)) return executor::ToError(TokenFault::kCeiling);
+  return Sign(claims);
 }
 
 tl::expected<std::string, TokenFault> JwtIssuer::Renew(const TokenClaims& work) {
   const Instant now = clock_.Now();
   if (work.use != TokenUse::kWork) return tl::unexpected(TokenFault::kWrongUse);
   // Of both the ceiling is the truth: its last token ends with it.
-  if (options_.ceiling != Duration(0) && now >= work.opened_at + options_.ceiling)
-    return tl::unexpected(TokenFault::kCeiling);
+  if (AtCeiling(now, work.opened_at)) return tl::unexpected(TokenFault::kCeiling);
   if (now >= work.expires_at) return tl::unexpected(TokenFault::kExpired);
   TokenClaims next = work;
   next.issued_at = now;
@@ -249,7 +288,7 @@ tl::expected<TokenClaims, TokenFault> JwtIssuer::Verify(std::string_view token, 
   if (Text(*payload, "aud") != Audience(use)) return refuse(TokenFault::kWrongUse);
   auto claims = ReadClaims(*payload, use);
   bool has_nbf = true;
-  const Instant nbf(Seconds(Number(*payload, "nbf", 0, kLastSecond, has_nbf)));
+  const Instant nbf(Seconds(Number(*payload, Time("nbf"), has_nbf)));
   if (!claims || !has_nbf) return refuse(TokenFault::kMalformed);
   const Instant now = clock_.Now();
   if (now + options_.max_skew < nbf) return refuse(TokenFault::kNotYetValid);

@@ -109,6 +109,7 @@ Status SyncFolder(const std::string& path) {
 TokenKeys::Key NewKey(Random& random) {
   const auto bytes = [&](std::size_t count) {
     std::string text;
+    text.reserve(count + sizeof(std::uint64_t));
     while (text.size() < count) {
       const std::uint64_t next = random.Next();
       text.append(reinterpret_cast<const char*>(&next), sizeof next);
@@ -171,15 +172,22 @@ Result<TokenKeys> TokenKeys::Parse(std::string_view jwk_set) {
 }
 
 std::string TokenKeys::ToJwkSet() const {
-  std::string text = "{\"keys\": [";
+  // In one piece of memory, which the caller wipes: neither growing nor a temporary leaves secrets.
+  std::string text;
+  text.reserve(kLargestFile);
+  text += "{\"keys\": [";
   for (const Key& key : keys_) {
     std::string secret = EncodeBase64Url(key.secret);
-    text += fmt::format(
-        "{}\n  {{\"kty\": \"oct\", \"alg\": \"HS256\", \"kid\": \"{}\", \"k\": \"{}\"}}",
-        &key == &keys_.front() ? "" : ",", key.id, secret);
+    text += &key == &keys_.front() ? "\n" : ",\n";
+    text += R"(  {"kty": "oct", "alg": "HS256", "kid": ")";
+    text += key.id;
+    text += R"(", "k": ")";
+    text += secret;
+    text += "\"}";
     Wipe(secret);
   }
-  return text + "\n]}\n";
+  text += "\n]}\n";
+  return text;
 }
 
 Result<TokenKeys> TokenKeys::Load(const std::string& path) {

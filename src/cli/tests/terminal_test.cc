@@ -6,8 +6,9 @@ namespace headworks::cli {
 namespace {
 
 TEST(ForScreen, PlainTextStaysAsItIs) {
-  for (const char* text : {"", "plain", "tab\tand\nnewline", "äß 漢 🙂 \xC2\xA0", "[31m ]0; ^["})
-    EXPECT_EQ(ForScreen(text), text);
+  constexpr const char* kPlain[] = {"", "plain", "tab\tand\nnewline", "äß 漢 🙂 \xC2\xA0",
+                                    "[31m ]0; ^["};
+  for (const char* text : kPlain) EXPECT_EQ(ForScreen(text), text);
 }
 
 TEST(ForScreen, EscapeSequencesAreDropped) {

@@ -100,6 +100,10 @@ TEST(Control, DamagedPayloadIsCorruptAndNamesTheField) {
   expect(start(R"("tenant":"acme")", R"("tenant":"")"), "'tenant'");
   expect(start(R"("workflow":"nightly",)", ""), "'workflow'");
   expect(start(R"("priority":-7)", R"("priority":2147483648)"), "'priority'");
+  expect(start(R"("priority":-7)", R"("priority":1001)"), "'priority'");
+  expect(start(R"("priority":-7)", R"("priority":-1001)"), "from -1000 to 1000");
+  EXPECT_EQ(start(R"("priority":-7)", R"("priority":1000)")->priority, 1'000);
+  EXPECT_EQ(start(R"("priority":-7)", R"("priority":-1000)")->priority, -1'000);
   expect(start(R"("rerun_of":41)", R"("rerun_of":-1)"), "'rerun_of'");
   expect(start(R"("actor":"ann")", R"("actor":1)"), "'actor'");
   expect(command(R"("kind":5)", R"("kind":0)"), "'kind'");

@@ -356,6 +356,55 @@ TEST_F(BufferedDispatcherTest, AWithdrawalThatCannotBeToldIsSentAndCancelled) {
   EXPECT_FALSE(buffer_->SendNext());
 }
 
+TEST_F(BufferedDispatcherTest, ACancelThatThrowsEndsNoThreadAndFailsNothingElse) {
+  Shut();
+  Start({.buffer_size = 4, .workers = 1});
+  functions_.after_cancel = [] { throw 7; };
+  const Attempt sent = Put();
+  AwaitInOffer(1);
+  const Attempt waiting = Put();
+  buffer_->Cancel(waiting);
+  EXPECT_EQ(sink_.LateFor(waiting.key).size(), 1U) << "it was withdrawn all the same";
+  buffer_->Cancel(sent);
+  Open();
+  functions_.signal.Await([&] { return functions_.cancelled.size() == 3; });
+  const Attempt next = Put();
+  functions_.signal.Await([&] { return functions_.offered.size() == 2; });
+  EXPECT_EQ(functions_.offered, (std::vector{sent.key, next.key}));
+  EXPECT_EQ(log_.errors, 3);
+}
+
+TEST_F(BufferedDispatcherTest, WordOfRoomOrRecoveryThatThrowsEndsNoThread) {
+  int words = 0;
+  sink_.before_word = [&] {
+    sink_.signal.Do([&] { ++words; });
+    throw 7;
+  };
+  std::atomic<bool> out = true;
+  functions_.answer = [&](const Attempt&) {
+    functions_.signal.Do([&] { ++in_offer_; });
+    open_.get_future_shared().wait();
+    return out ? executor::NotTaken(DispatchError::kStore, "timeout") : OfferResult{};
+  };
+  Start({.buffer_size = 1, .workers = 1});
+  Put();
+  AwaitInOffer(1);
+  Put();
+  EXPECT_EQ(buffer_->GetCapacity(0).free(), 0U);
+  Open();
+  sink_.signal.Await([&] { return words == 1; });
+  EXPECT_EQ(sink_.late.size(), 2U);
+  out = false;
+  Put();
+  sink_.signal.Await([&] { return words == 2; });
+  Put();
+  functions_.signal.Await([&] { return functions_.offered.size() == 4; });
+  EXPECT_TRUE(sink_.recovered.empty());
+  EXPECT_EQ(sink_.capacity_changes, 0);
+  EXPECT_EQ(log_.errors, 2);
+  sink_.before_word = [] {};
+}
+
 TEST_F(BufferedDispatcherTest, CloseAwaitsWhatWasSentAndHandsBackWhatWasNot) {
   Shut();
   Start({.buffer_size = 8, .workers = 2});
@@ -459,6 +508,22 @@ TEST_F(BufferedDispatcherTest, FiguresSayHowLongAndHowDeep) {
   EXPECT_EQ(figures.mean_latency, 5ms);
   EXPECT_EQ(figures.max_latency, 6ms);
   EXPECT_EQ(figures.NotTaken(Disposition::kBackpressure), 1U);
+  EXPECT_EQ(figures.dispatched, 1U);
+}
+
+TEST(DispatchMetrics, WhatWasDispatchedNeverFalls) {
+  DispatchMetrics metrics;
+  metrics.InnerError({Disposition::kTransient, "timeout", {}});
+  EXPECT_EQ(metrics.Read().dispatched, 0U) << "its Latency is still to come";
+  metrics.Latency(1ms);
+  metrics.Latency(1ms);
+  EXPECT_EQ(metrics.Read().dispatched, 1U);
+  metrics.InnerError({Disposition::kTransient, "timeout", {}});
+  EXPECT_EQ(metrics.Read().dispatched, 1U);
+  metrics.Latency(1ms);
+  EXPECT_EQ(metrics.Read().dispatched, 1U);
+  metrics.Latency(1ms);
+  EXPECT_EQ(metrics.Read().dispatched, 2U);
 }
 
 TEST_F(BufferedDispatcherTest, TheFirstAnswerAfterAnOutageIsTold) {

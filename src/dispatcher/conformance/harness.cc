@@ -17,6 +17,7 @@ void Sink::Ended(const AttemptKey& key, model::Outcome outcome) {
   signal.Do([&] { ended[key] = std::move(outcome); });
 }
 void Sink::CapacityChanged() {
+  before_word();
   signal.Do([&] { ++capacity_changes; });
 }
 void Sink::HandleDispatchFailure(const AttemptKey& key, const OfferResult& result) {
@@ -24,6 +25,7 @@ void Sink::HandleDispatchFailure(const AttemptKey& key, const OfferResult& resul
   signal.Do([&] { late.emplace_back(key, result); });
 }
 void Sink::HandleDispatchRecovery(const AttemptKey& key) {
+  before_word();
   signal.Do([&] { recovered.push_back(key); });
 }
 void Sink::MarkTaskDispatchFailed(const AttemptKey& key, std::string_view reason) {
@@ -61,6 +63,7 @@ OfferResult ScriptedExecutor::Offer(const Attempt& attempt) {
 
 void ScriptedExecutor::Cancel(const AttemptKey& key) {
   signal.Do([&] { cancelled.push_back(key); });
+  after_cancel();
 }
 
 executor::Capacity ScriptedExecutor::GetCapacity() const {

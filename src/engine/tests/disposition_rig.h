@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -15,6 +16,17 @@
 #include "tests/rig.h"
 
 namespace headworks::engine {
+
+/// What a test may see of an engine's memory.
+class EnginePeer {
+ public:
+  /// Timers that offer attempts of this run again, also those that are no longer wanted.
+  static std::ptrdiff_t Reoffers(const Engine& engine, RunNo run) {
+    return std::ranges::count_if(engine.timers_, [run](const auto& timer) {
+      return timer.kind == Engine::Timer::Kind::kReoffer && timer.ref.run == run;
+    });
+  }
+};
 
 /// A platform that answers as a test says.  What it took may be here although its answer was lost.
 class Platform final : public executor::Executor {
@@ -78,8 +90,9 @@ class Platform final : public executor::Executor {
 class DispositionTest : public testing::TestWithParam<std::size_t> {
  protected:
   DispositionTest() : store_(clock_) {
-    platform_.clock = &clock_;
+    platform_.clock = other_.clock = &clock_;
     EXPECT_TRUE(inner_.RegisterExecutor("platform", platform_));
+    EXPECT_TRUE(inner_.RegisterExecutor("other", other_));
     EXPECT_TRUE(engine_.Open());
     EXPECT_TRUE(inner_.Start(engine_));
   }
@@ -148,8 +161,8 @@ class DispositionTest : public testing::TestWithParam<std::size_t> {
   SeededRandom random_{1};
   NullLogger logger_;
   WatchedStore store_;
-  Platform platform_;
-  dispatch::DefaultDispatcher inner_{{.functions = "platform", .commands = "platform"}};
+  Platform platform_, other_;  // of functions and of commands
+  dispatch::DefaultDispatcher inner_{{.functions = "platform", .commands = "other"}};
   dispatch::DispatchMetrics metrics_;
   dispatch::BufferedDispatcher buffer_{{.buffer_size = GetParam()},
                                        {inner_, metrics_, clock_, logger_}};

@@ -120,6 +120,96 @@ TEST_P(DispositionTest, AnOutageOfTenMinutesFailsNoTaskAndIsOverWithinSeconds) {
   EXPECT_EQ(Image(run).header.state, RunState::kSucceeded);
 }
 
+/// When a run was offered.
+std::vector<Duration> OfferedAt(const Platform& platform, RunNo run) {
+  std::vector<Duration> at;
+  for (const auto& offered : platform.offered)
+    if (offered.key.run == run) at.push_back(offered.at);
+  return at;
+}
+
+/// The shortest backoff after so many transient answers before.
+Duration LeastBackoff(std::size_t answers) {
+  return std::min<Duration>(60s, 1s * (1 << std::min<std::size_t>(answers, 6))) * 3 / 4;
+}
+
+/// At most every second offer comes before its backoff is over.
+void ExpectHurriedOnceAStep(const std::vector<Duration>& at) {
+  for (std::size_t i = 2; i < at.size(); ++i)
+    EXPECT_GE(at[i] - at[i - 2], LeastBackoff(i - 2)) << "offer " << i;
+}
+
+TEST_P(DispositionTest, OneThatIsNeverTakenBacksOffThoughOthersAre) {
+  platform_.max = 0;
+  const RunNo never = Start();
+  Start(1'200);
+  platform_.answer = [&](const Attempt& attempt) -> OfferResult {
+    if (attempt.key.run == never) return {Disposition::kTransient, "timeout", {}};
+    return {};
+  };
+  platform_.max = 2;  // so that of the others there is one at a time
+  for (const Duration until = clock_.Monotonic() + 10min; clock_.Monotonic() < until;) {
+    Pass(500ms);
+    platform_.EndAll(Verdict::kSucceeded);
+    ASSERT_LE(EnginePeer::Reoffers(engine_, never), 4);
+  }
+  EXPECT_GE(platform_.offered.size(), 1'000U) << "the others go on";
+  const auto at = OfferedAt(platform_, never);
+  EXPECT_GE(at.size(), 12U);
+  EXPECT_LE(at.size(), 32U) << "about two in each of 16 steps";
+  ExpectHurriedOnceAStep(at);
+}
+
+TEST_P(DispositionTest, BackpressureBesideTransientInOneLaneKeepsBothIntervals) {
+  platform_.max = 0;
+  const RunNo never = Start();
+  const RunNo busy = Start();
+  Start(1'200);
+  platform_.answer = [&](const Attempt& attempt) -> OfferResult {
+    if (attempt.key.run == never) return {Disposition::kTransient, "timeout", {}};
+    if (attempt.key.run == busy) return {Disposition::kBackpressure, "429", {}};
+    return {};
+  };
+  platform_.max = 3;
+  for (const Duration until = clock_.Monotonic() + 10min; clock_.Monotonic() < until;) {
+    Pass(500ms);
+    platform_.EndAll(Verdict::kSucceeded);
+    ASSERT_LE(EnginePeer::Reoffers(engine_, never), 4);
+    ASSERT_LE(EnginePeer::Reoffers(engine_, busy), 2);
+  }
+  const auto transient = OfferedAt(platform_, never);
+  EXPECT_GE(transient.size(), 12U);
+  EXPECT_LE(transient.size(), 32U);
+  ExpectHurriedOnceAStep(transient);
+  const auto backpressure = OfferedAt(platform_, busy);
+  EXPECT_GE(backpressure.size(), 400U);
+  for (std::size_t i = 2; i < backpressure.size(); ++i)
+    EXPECT_GE(backpressure[i] - backpressure[i - 2], 750ms) << i;
+}
+
+TEST_P(DispositionTest, ARecoveryOfOneLaneLeavesTheBackoffOfAnotherAlone) {
+  other_.answer = Says(Disposition::kTransient, "timeout");
+  const RunNo other =
+      Start(1, [](model::Task& task) { task.action = model::ExecAction{.argv = {"true"}}; });
+  // It is troubled and recovers again and again.
+  bool taken = false;
+  platform_.answer = [&](const Attempt&) -> OfferResult {
+    taken = !taken;
+    return {taken ? Disposition::kTransient : Disposition::kDispatched, "", {}};
+  };
+  Start(1'200);
+  platform_.max = 1;
+  for (const Duration until = clock_.Monotonic() + 5min; clock_.Monotonic() < until;) {
+    Pass(500ms);
+    platform_.EndAll(Verdict::kSucceeded);
+  }
+  EXPECT_GE(platform_.offered.size(), 200U);
+  const auto at = OfferedAt(other_, other);
+  ASSERT_GE(at.size(), 8U);
+  for (std::size_t i = 1; i < at.size(); ++i)
+    EXPECT_GE(at[i] - at[i - 1], LeastBackoff(i - 1)) << i;
+}
+
 TEST_P(DispositionTest, RejectedSixTimesFailsTheTaskAndUsesNoTry) {
   platform_.answer = Says(Disposition::kRejected, "bad spec");
   const RunNo run = Start(1, [](model::Task& task) { task.retry.max_attempts = 2; });

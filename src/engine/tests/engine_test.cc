@@ -134,6 +134,28 @@ TEST_F(EngineTest, DueRunsAreReadWhileARoundIsCommitted) {
   EXPECT_EQ(store_.lists, 4) << "one for each run, and one that finds no more";
 }
 
+TEST_F(EngineTest, ItSaysWhenNothingIsQueuedAnyMore) {
+  const auto workflow = Put(Tasks("w", 1));
+  Start(*workflow);
+  engine_.StopQueueing();
+  EXPECT_TRUE(engine_.stats().queueing) << "a round under way may queue yet";
+  Tick();
+  EXPECT_FALSE(engine_.stats().queueing);
+  EXPECT_TRUE(dispatcher_.taken.empty());
+}
+
+TEST_F(EngineTest, ItSaysSoWhileTheStoreIsInTroubleToo) {
+  const auto workflow = Put(Tasks("w", 1));
+  Start(*workflow);
+  store_.before = [](const auto&) { return Error{Code::kUnavailable, "no answer"}; };
+  Tick();
+  engine_.StopQueueing();
+  clock_.Advance(std::chrono::seconds(1));
+  Tick();
+  EXPECT_FALSE(engine_.stats().queueing);
+  EXPECT_EQ(engine_.stats().live_attempts, 1U) << "of the round that is not known";
+}
+
 TEST_F(EngineTest, OneTenantsFloodDoesNotHoldUpAnotherTenantsTask) {
   const TenantId small("small");
   const auto flood = Put(Tasks("w", 500));
@@ -345,6 +367,125 @@ TEST_F(EngineTest, AStartKeyGoesOnWithARunThatOnlyTheStoreKnows) {
   EXPECT_EQ(found, (std::vector{(*running)->run, (*pending)->run}));
   ASSERT_EQ(dispatcher.taken.size(), 2U);
   EXPECT_NE(dispatcher.taken[0].key.run, dispatcher.taken[1].key.run);
+}
+
+TEST_F(EngineTest, AnAttemptIsNotGivenToAnotherExecutorThanTheOneThatHasIt) {
+  const auto workflow = Put(Tasks("w", 2));
+  dispatcher_.max = 1;
+  const auto started = Start(*workflow);
+  Tick(3);
+  ASSERT_EQ(dispatcher_.taken.size(), 1U);
+  const model::AttemptKey live = dispatcher_.taken[0].key;
+  ASSERT_TRUE(engine_.Close());
+  const auto cancel = [&](Engine& engine) {
+    Status answer;
+    engine.Execute({.tenant = tenant_, .kind = control::CommandKind::kCancel, .run = live.run},
+                   [&](Status done) { answer = std::move(done); });
+    for (int i = 0; i < 4; ++i) engine.Tick();
+    return answer;
+  };
+  ManualDispatcher elsewhere;
+  elsewhere.name = "elsewhere";
+  Engine other({.owner = "other"}, store_, elsewhere, evaluator_, clock_, random_, logger_,
+               nullptr);
+  ASSERT_TRUE(other.Open());
+  for (int i = 0; i < 4; ++i) other.Tick();
+  EXPECT_TRUE(elsewhere.taken.empty()) << "neither the attempt nor what else is ready";
+  const Status refused = cancel(other);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kConflict);
+  EXPECT_NE(refused.error().message.find("task 't0' has an attempt with executor 'manual', but "
+                                         "would go to 'elsewhere' now"),
+            std::string::npos)
+      << refused.error().message;
+  EXPECT_TRUE(elsewhere.cancelled.empty());
+  EXPECT_EQ(Stored(live.run).state, RunState::kRunning);
+  // Its own runs go on.
+  other.Start(
+      {.tenant = tenant_, .name = workflow->name(), .version = workflow->version(), .input = "{}"},
+      [](const Result<control::Started>& done) { EXPECT_TRUE(done); });
+  for (int i = 0; i < 4; ++i) other.Tick();
+  EXPECT_EQ(elsewhere.taken.size(), 2U);
+  for (const auto& attempt : elsewhere.taken)
+    other.Ended(attempt.key, {.verdict = model::Verdict::kSucceeded});
+  for (int i = 0; i < 4; ++i) other.Tick();
+  ASSERT_TRUE(other.Close());
+
+  ManualDispatcher again;
+  Engine next({.owner = "next"}, store_, again, evaluator_, clock_, random_, logger_, nullptr);
+  ASSERT_TRUE(next.Open());
+  for (int i = 0; i < 4; ++i) next.Tick();
+  ASSERT_EQ(again.taken.size(), 2U);
+  EXPECT_TRUE(std::ranges::any_of(again.taken, [&](const auto& a) { return a.key == live; }))
+      << "the same epoch";
+  for (const auto& attempt : again.taken)
+    next.Ended(attempt.key, {.verdict = model::Verdict::kSucceeded});
+  for (int i = 0; i < 4; ++i) next.Tick();
+  EXPECT_EQ(Stored(live.run).state, RunState::kSucceeded);
+}
+
+TEST_F(EngineTest, AStartWithAPriorityOutOfBoundsIsRefused) {
+  auto definition = Tasks("w", 1);
+  definition.tasks[0].priority = 1'000;
+  const auto workflow = Put(std::move(definition));
+  for (const int priority : {-1'001, -1'000, 1'000, 1'001}) {
+    Result<control::Started> answer{Error{Code::kInternal, "no answer"}};
+    engine_.Start({.tenant = tenant_,
+                   .name = workflow->name(),
+                   .version = workflow->version(),
+                   .input = "{}",
+                   .priority = priority},
+                  [&](Result<control::Started> started) { answer = std::move(started); });
+    Tick(2);
+    if (std::abs(priority) <= 1'000) {
+      ASSERT_TRUE(answer) << answer.error().message;
+      ASSERT_FALSE(dispatcher_.taken.empty());
+      EXPECT_EQ(dispatcher_.taken.back().priority, priority + 1'000);
+    } else {
+      ASSERT_FALSE(answer);
+      EXPECT_EQ(answer.error().code, Code::kInvalidArgument);
+      EXPECT_NE(answer.error().message.find(std::to_string(priority)), std::string::npos);
+    }
+  }
+}
+
+TEST_F(EngineTest, APendingRunIsCancelledAndDeletedInOneGo) {
+  auto definition = Tasks("w", 1);
+  definition.max_active_runs = 1;
+  const auto workflow = Put(std::move(definition));
+  Start(*workflow);
+  for (const bool by_inbox : {false, true}) {
+    const auto pending = Start(*workflow);
+    Tick(3);
+    const RunNo run = (*pending)->run;
+    ASSERT_EQ(Stored(run).state, RunState::kPending);
+    if (by_inbox) {
+      std::vector<store::InboxRow> rows;
+      for (const auto kind : {CommandKind::kCancel, CommandKind::kDelete})
+        rows.push_back(
+            {.tenant = tenant_,
+             .shard = model::ShardOf(workflow->name()),
+             .kind = std::string(control::CommandKindName(kind)),
+             .dedupe_key = std::string(control::CommandKindName(kind)),
+             .run = run,
+             .payload = control::EncodeCommand({.tenant = tenant_, .kind = kind, .run = run})});
+      ASSERT_TRUE(store_.inbox().Append(rows));
+      Tick(20);
+      for (const auto& row : rows) {
+        const auto answer = store_.inbox().GetAnswer(tenant_, row.dedupe_key);
+        ASSERT_TRUE(answer && *answer) << row.kind;
+        EXPECT_FALSE((*answer)->error) << row.kind << ": " << (*answer)->error->message;
+      }
+    } else {
+      const auto cancelled = Execute(CommandKind::kCancel, run);
+      const auto deleted = Execute(CommandKind::kDelete, run);
+      Tick(20);
+      EXPECT_TRUE(*cancelled) << cancelled->error().message;
+      EXPECT_TRUE(*deleted) << deleted->error().message;
+    }
+    EXPECT_EQ(store_.runs().LoadRun(tenant_, run).error().code, Code::kNotFound);
+    EXPECT_EQ(engine_.stats().runs_stuck, 0U);
+  }
 }
 
 /// Three tasks with a `when` that nobody has answered yet.

@@ -1,4 +1,5 @@
 #include <map>
+#include <tuple>
 
 #include "headworks/engine/engine.h"
 
@@ -81,6 +82,12 @@ class MeasureTest : public EngineTest {
     TickHere();
   }
   EngineStats stats() const { return measured_.stats(); }
+  auto Lines(std::string_view message) const {
+    std::vector<std::map<std::string, std::string, std::less<>>> found;
+    for (const auto& [text, fields] : lines_.lines)
+      if (text == message) found.push_back(fields);
+    return found;
+  }
 
   WatchedStore other_store_{clock_};
   Answering answering_;
@@ -152,21 +159,52 @@ TEST_F(MeasureTest, EachEndHasItsOwnCount) {
   EXPECT_EQ(stats().runs_finished, 4U) << "none of these ends a task";
 }
 
-TEST_F(MeasureTest, EachAnswerToAnOfferHasItsOwnCount) {
-  auto definition = Tasks("w", 1);
-  const auto workflow = PutHere(std::move(definition));
-  for (const Disposition disposition :
-       {Disposition::kDispatched, Disposition::kDeferred, Disposition::kBackpressure,
-        Disposition::kTransient, Disposition::kRejected, Disposition::kRefused}) {
-    const std::uint64_t before = At(stats().offers, disposition);
-    answering_.answer.disposition = disposition;
+TEST_F(MeasureTest, EachOfferIsOneLineWithItsAnswer) {
+  const auto workflow = PutHere(Tasks("w", 1));
+  const auto not_taken = [](executor::DispatchError error) {
+    return executor::NotTaken(error, "because");
+  };
+  for (const auto& [answer, disposition, error] :
+       std::vector<std::tuple<executor::OfferResult, std::string, std::string>>{
+           {{}, "dispatched", ""},
+           {{.answered = false}, "buffered", ""},
+           {{Disposition::kBackpressure, "429", {}}, "backpressure", ""},
+           {not_taken(executor::DispatchError::kNoCapacity), "deferred", "no_capacity"},
+           {not_taken(executor::DispatchError::kStore), "transient", "store"},
+           {not_taken(executor::DispatchError::kContext), "rejected", "context"},
+           {not_taken(executor::DispatchError::kValidation), "refused", "validation"}}) {
+    lines_.lines.clear();
+    answering_.answer = answer;
     StartHere(*workflow);
-    TickHere();
-    EXPECT_GT(At(stats().offers, disposition), before) << model::DispositionName(disposition);
-    answering_.answer.disposition = Disposition::kDispatched;
+    while (answering_.offered.empty()) TickHere(1);
+    const auto offered = Lines("attempt offered");
+    ASSERT_EQ(offered.size(), answering_.offered.size()) << disposition;
+    EXPECT_EQ(offered[0].at("disposition"), disposition);
+    EXPECT_EQ(offered[0].at("cause"), answer.cause);
+    EXPECT_EQ(offered[0].contains("error"), !error.empty()) << disposition;
+    if (!error.empty()) EXPECT_EQ(offered[0].at("error"), error);
+    answering_.answer = {};
     TickHere();
     while (!answering_.offered.empty()) End(Verdict::kSucceeded);
   }
+}
+
+TEST_F(MeasureTest, AnswerThatComesLateIsALineOfItsOwn) {
+  answering_.answer.answered = false;
+  StartHere(*PutHere(Tasks("w", 1)));
+  TickHere();
+  ASSERT_EQ(answering_.offered.size(), 1U);
+  measured_.HandleDispatchFailure(
+      answering_.offered.front().key,
+      executor::NotTaken(executor::DispatchError::kStore, "connection refused"));
+  TickHere();
+  EXPECT_EQ(Lines("attempt offered").size(), 1U);
+  const auto late = Lines("offer answered late");
+  ASSERT_EQ(late.size(), 1U);
+  EXPECT_EQ(late[0].at("task"), "t0");
+  EXPECT_EQ(late[0].at("disposition"), "transient");
+  EXPECT_EQ(late[0].at("cause"), "connection refused");
+  EXPECT_EQ(late[0].at("error"), "store");
 }
 
 TEST_F(MeasureTest, VerdictThatComesTwiceIsCountedAsSuperseded) {

@@ -30,12 +30,13 @@ class ManualClock final : public Clock {
 class ManualDispatcher final : public dispatcher::Dispatcher {
  public:
   std::uint32_t max = 1'000'000;
+  std::string name = "manual";
   std::deque<executor::Attempt> taken;
   std::vector<model::AttemptKey> cancelled;
 
   std::size_t lanes() const override { return 1; }
   std::size_t LaneOf(const model::Task&) const override { return 0; }
-  std::string_view LaneName(std::size_t) const override { return "manual"; }
+  std::string_view LaneName(std::size_t) const override { return name; }
   executor::Capacity GetCapacity(std::size_t) const override {
     return {max, static_cast<std::uint32_t>(taken.size())};
   }

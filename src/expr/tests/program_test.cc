@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "expressions.h"
+#include "headworks/expr/limits.h"
 
 namespace headworks::expr {
 namespace {
@@ -34,6 +35,57 @@ TEST(Program, PointsAtFaultsInTheText) {
   EXPECT_EQ(faults[0].message, "'needs' has no field 'c'; it has a, build-x86");
   EXPECT_EQ(faults[1].offset, 22);
   EXPECT_EQ(faults[1].message, "there is no variable 'prams', did you mean 'params'?");
+}
+
+/// Faults of `text` where `m` may lack `x`, by their offsets.
+std::vector<std::size_t> MissingIn(std::string_view text) {
+  Environment environment;
+  EXPECT_TRUE(environment.Declare(
+      "m", Type::Object({{"a", Type::Kind::kInt}, {"x", Type::Kind::kInt, "at times"}}, false)));
+  std::vector<Fault> faults;
+  std::vector<std::size_t> offsets;
+  if (Program::Compile(text, environment, &faults)) return offsets;
+  for (const Fault& fault : faults) {
+    EXPECT_NE(fault.message.find("has no field 'x' at times"), std::string::npos) << fault.message;
+    offsets.push_back(fault.offset);
+  }
+  return offsets;
+}
+
+/// As many of `part` behind `first` as an expression may have.
+std::string Longest(std::string first, std::string_view part) {
+  while (first.size() + part.size() <= kMaxExpressionBytes) first += part;
+  return first;
+}
+
+TEST(Program, OnlyAnotherQuestionAboutAValueGuardsItsOptionalField) {
+  using Offsets = std::vector<std::size_t>;
+  EXPECT_EQ(MissingIn("m.x == 1 && m.x == 2"), (Offsets{2, 14}));
+  EXPECT_EQ(MissingIn("m['x'] == 1 && m.x == 2"), (Offsets{2, 17}));
+  EXPECT_EQ(MissingIn("m.x == 1 && m.a == 2"), Offsets{});
+  EXPECT_EQ(MissingIn("m.a == 1 && [m.x == 1 && 1 == 1] == []"), Offsets{});
+  EXPECT_EQ(MissingIn("[m.a == 1, m.x == 1] == []"), Offsets{13});
+  EXPECT_EQ(MissingIn("(m.a == 1 ? m.x : 2) == m.x"), Offsets{26});
+}
+
+// Were each read to look through all other conditions, these would take 100,000,000 steps.
+TEST(Program, TheLongestConditionIsCheckedInOnePass) {
+  const auto faults = MissingIn(Longest("m.x==1", "&&m.x==1"));
+  ASSERT_EQ(faults.size(), kMaxExpressionFaults);
+  EXPECT_EQ(faults.front(), 2U);
+  EXPECT_EQ(faults.back(), 2 + 8 * (kMaxExpressionFaults - 1));
+  EXPECT_TRUE(MissingIn(Longest("has(m.x)", "&&m.x==1")).empty());
+}
+
+TEST(Program, TellsSoManyFaultsAndNoMore) {
+  const auto unknown = [](std::size_t count) {
+    std::string text = "true";
+    for (std::size_t i = 0; i < count; ++i) text += " || u == 1";
+    return FaultsOf(text).size();
+  };
+  EXPECT_EQ(unknown(kMaxExpressionFaults - 1), kMaxExpressionFaults - 1);
+  EXPECT_EQ(unknown(kMaxExpressionFaults), kMaxExpressionFaults);
+  EXPECT_EQ(unknown(kMaxExpressionFaults + 1), kMaxExpressionFaults);
 }
 
 TEST(Program, SaysHowToWriteAFieldWithADash) {

@@ -284,9 +284,12 @@ TEST(ShellTemplate, RefusesWhereAShellReadsCode) {
     };
     for (const char* command :
          {"sudo tee /etc/x", "sudo -u root tee /etc/x", "sudo -n -u root -- tee -a x", "env cat",
-          "env -i A=b cat", "env A=b sudo -E tee x", "sudo -u \"$USER\" A=\"$B\" tee x",
-          "docker exec -i web tee /x", "docker exec -u root --env A=b -i web cat",
-          "kubectl exec -i pod -c app -- tee /x", "env"})
+          "sudo -Eu root tee x", "sudo -nu root -- tee x", "sudo -Eu$USER tee x",
+          "sudo --us root tee x", "sudo --user=$USER tee x", "env -iu HOME cat",
+          "docker exec -iu root web cat", "env -i A=b cat", "env A=b sudo -E tee x",
+          "sudo -u \"$USER\" A=\"$B\" tee x", "docker exec -i web tee /x",
+          "docker exec -u root --env A=b -i web cat", "kubectl exec -i pod -c app -- tee /x",
+          "env"})
       EXPECT_FALSE(fed(command)) << command;
     for (const char* command : {"sudo bash",
                                 "sudo -u root sh",
@@ -301,6 +304,20 @@ TEST(ShellTemplate, RefusesWhereAShellReadsCode) {
                                 "sudo env bash",
                                 "sudo ssh host",
                                 "sudo $SHELL",
+                                "sudo -Eu root $SHELL",
+                                "sudo -Eu root ${{ v }}",
+                                "sudo -nu root ${{ v }}",
+                                "sudo -uroot $SHELL",
+                                "sudo -Eu root -- $SHELL",
+                                "sudo --us root $SHELL",
+                                "sudo --command-timeout 5 $SHELL",
+                                "sudo -$FLAGS tee x",
+                                "sudo -E$FLAGS tee x",
+                                "sudo --$FLAG tee x",
+                                "doas -nu root $SHELL",
+                                "env -iu HOME $SHELL",
+                                "env -iu HOME ${{ v }}",
+                                "docker exec -iu root web $SHELL",
                                 "env A=b \"$SHELL\"",
                                 "docker exec -i web sh",
                                 "docker run -i image",

@@ -37,13 +37,15 @@ TEST(Histogram, CopyStaysAsItWas) {
   EXPECT_EQ(before.count(), 0U);
 }
 
-TEST(Histogram, BoundsBeyondTheMostHaveNoBucket) {
-  std::vector<double> bounds(Histogram::kMostBounds + 1);
+TEST(Histogram, HasAsManyBoundsAsItSaysAndNoMore) {
+  std::vector<double> bounds(Histogram::kMostBounds);
   for (std::size_t i = 0; i < bounds.size(); ++i) bounds[i] = static_cast<double>(i);
   Histogram histogram(bounds);
   histogram.Observe(static_cast<double>(Histogram::kMostBounds));
   EXPECT_EQ(histogram.bounds().size(), Histogram::kMostBounds);
   EXPECT_EQ(histogram.buckets().back(), 1U);
+  bounds.push_back(static_cast<double>(Histogram::kMostBounds));
+  EXPECT_DEATH(Histogram{bounds}, "kMostBounds");
 }
 
 TEST(Histogram, StandardBoundsRiseAndFit) {

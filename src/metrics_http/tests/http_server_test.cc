@@ -3,9 +3,16 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -13,17 +20,20 @@
 namespace headworks::metrics_http {
 namespace {
 
+using namespace std::chrono_literals;
+
 /// One connection, spoken to byte by byte.
 class Client {
  public:
-  explicit Client(const HttpServer& server) {
+  Client() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
+  explicit Client(const HttpServer& server) : Client() { Connect(server); }
+  void Connect(const HttpServer& server) {
     const std::string address = server.address();
     sockaddr_in to = {};
     to.sin_family = AF_INET;
     to.sin_port =
         htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1))));
     inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
-    fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     connected_ = connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
   }
   ~Client() { close(fd_); }
@@ -35,6 +45,23 @@ class Client {
     // The server may have hung up: what it said counts.
     static_cast<void>(send(fd_, text.data(), text.size(), MSG_NOSIGNAL));
   }
+  /// Waits up to `time` for an answer, or for the connection to break.
+  short Wait(std::chrono::milliseconds time) const {
+    pollfd what = {.fd = fd_, .events = POLLIN, .revents = 0};
+    static_cast<void>(poll(&what, 1, static_cast<int>(time.count())));
+    return what.revents;
+  }
+  /// False: the server has no more ears.
+  bool IsHeard(std::string_view text, std::chrono::milliseconds time) const {
+    Send(text);
+    pollfd what = {.fd = fd_, .events = 0, .revents = 0};  // errors alone
+    return poll(&what, 1, static_cast<int>(time.count())) == 0;
+  }
+  void KeepSmallBuffer() const {
+    const int bytes = 4'096;
+    setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+  }
+  int fd() const { return fd_; }
   /// All until the server closes.
   std::string ReadToEnd() const {
     std::string all;
@@ -64,14 +91,51 @@ class Client {
 
 Response Handle(std::string_view path) {
   if (path == "/metrics") return {.content_type = "text/x", .body = "m 1\n"};
+  if (path == "/large") return {.body = std::string(std::size_t{64} << 20, 'x')};
   if (path == "/throws") throw std::runtime_error("broken");
   return {.status = 404, .body = "no such page\n"};
 }
 
+/// Lines by their message; whoever waits for one is woken.
+class LineLogger final : public Logger {
+ public:
+  void Write(LogLevel, std::string_view message, Fields) override {
+    const std::scoped_lock lock(mutex_);
+    ++lines_[std::string(message)];
+    changed_.notify_all();
+  }
+  int Await(const std::string& message, int count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, 30s, [&] { return lines_[message] >= count; });
+    return lines_[message];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, int> lines_;
+};
+
+/// While it lives, this process can open no file.
+class NoFiles {
+ public:
+  NoFiles() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none = {.rlim_cur = 0, .rlim_max = before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  }
+  ~NoFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
+  NoFiles(const NoFiles&) = delete;
+  NoFiles& operator=(const NoFiles&) = delete;
+
+ private:
+  rlimit before_ = {};
+};
+
 class HttpServerTest : public testing::Test {
  protected:
-  static std::unique_ptr<HttpServer> Open() {
-    auto server = HttpServer::Listen("127.0.0.1:0", Handle);
+  std::unique_ptr<HttpServer> Open(const ServerOptions& options = {}) {
+    auto server = HttpServer::Listen("127.0.0.1:0", options, Handle, log_);
     EXPECT_TRUE(server) << server.error().message;
     return *std::move(server);
   }
@@ -80,6 +144,16 @@ class HttpServerTest : public testing::Test {
     client.Send(request);
     return client.ReadToEnd();
   }
+  /// One that has had its last answer.
+  std::unique_ptr<Client> Answered() {
+    auto client = std::make_unique<Client>(*server_);
+    client->Send("nonsense\r\n\r\n");
+    EXPECT_TRUE(client->ReadToEnd().starts_with("HTTP/1.1 400"));
+    return client;
+  }
+
+  LineLogger log_;
+  SystemClock clock_;  // tidy-allow(clock): how long sockets really stay open
   std::unique_ptr<HttpServer> server_ = Open();
 };
 
@@ -160,17 +234,100 @@ TEST_F(HttpServerTest, EndsWithConnectionsOpen) {
   EXPECT_EQ(half.ReadToEnd(), "");
 }
 
+TEST_F(HttpServerTest, SilentClientIsLeftAfterAWhile) {
+  server_ = Open({.patience = 50ms});
+  const Client silent(*server_);
+  const Duration since = clock_.Monotonic();
+  EXPECT_EQ(silent.ReadToEnd(), "");
+  EXPECT_GE(clock_.Monotonic() - since, 40ms);
+  // So is one that was answered and asks nothing more.
+  const Client idle(*server_);
+  idle.Send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_TRUE(idle.ReadOne().ends_with("m 1\n"));
+  EXPECT_EQ(idle.ReadToEnd(), "");
+}
+
+TEST_F(HttpServerTest, RequestThatDripsHasNoMoreTimeThanOthers) {
+  server_ = Open({.patience = 50ms});
+  const Client client(*server_);
+  client.Send("GET /metrics HTTP/1.1\r\nX: ");
+  int drops = 0;
+  for (; drops < 3'000 && client.Wait(5ms) == 0; ++drops) client.Send("x");
+  EXPECT_GT(drops, 0);
+  EXPECT_LT(drops, 3'000) << "it was never silent for 50 ms, and yet is left";
+  EXPECT_EQ(client.ReadToEnd(), "");
+}
+
+TEST_F(HttpServerTest, AnswerThatIsReadDropByDropIsCutShort) {
+  server_ = Open({.patience = 50ms});
+  Client client;
+  client.KeepSmallBuffer();
+  client.Connect(*server_);
+  client.Send("GET /large HTTP/1.0\r\n\r\n");
+  std::vector<char> buffer(16'384);
+  std::size_t all = 0;
+  for (ssize_t got = 0; (got = recv(client.fd(), buffer.data(), buffer.size(), 0)) > 0;) {
+    all += static_cast<std::size_t>(got);
+    static_cast<void>(poll(nullptr, 0, 1));  // slow, as such a client is
+  }
+  EXPECT_GT(all, 0U);
+  EXPECT_LT(all, std::size_t{64} << 20);
+}
+
+TEST_F(HttpServerTest, FarewellHasABoundInTime) {
+  server_ = Open({.farewell = 50ms});
+  const auto client = Answered();
+  const Duration since = clock_.Monotonic();
+  int drops = 0;
+  while (drops < 3'000 && client->IsHeard("x", 5ms)) ++drops;
+  EXPECT_LT(drops, 3'000);
+  EXPECT_GE(clock_.Monotonic() - since, 40ms);
+}
+
+TEST_F(HttpServerTest, FarewellHasABoundInBytes) {
+  server_ = Open({.farewell = 60s});
+  const auto client = Answered();
+  EXPECT_TRUE(client->IsHeard(std::string(ServerOptions().longest_farewell - 1, 'x'), 50ms));
+  EXPECT_TRUE(client->IsHeard("x", 50ms)) << "the last that is read";
+  EXPECT_FALSE(client->IsHeard("x", 30s));
+}
+
+TEST_F(HttpServerTest, OutageOfAcceptIsSaidOnceAndSoIsItsEnd) {
+  const std::string begins = "no connections for monitoring can be accepted; will try again";
+  const std::string ends = "connections for monitoring are accepted again";
+  server_ = Open({.accept_again = 1ms});
+  // UBSan opens files to look at a class for the first time: at the logger's, and at an error's.
+  static_cast<Logger&>(log_).Error("seen");
+  EXPECT_FALSE(HttpServer::Listen(server_->address(), {}, Handle, log_));
+  EXPECT_EQ(log_.Await("seen", 1), 1);
+  for (int outage = 1; outage <= 2; ++outage) {
+    Client client;
+    {
+      const NoFiles none;
+      client.Connect(*server_);
+      client.Send("GET /metrics HTTP/1.0\r\n\r\n");
+      EXPECT_EQ(log_.Await(begins, outage), outage);
+      EXPECT_EQ(client.Wait(50ms), 0) << "it is tried again and again meanwhile";
+    }
+    EXPECT_TRUE(client.ReadToEnd().ends_with("m 1\n"));
+    EXPECT_EQ(log_.Await(ends, outage), outage);
+    EXPECT_EQ(log_.Await(begins, outage), outage);
+  }
+}
+
 TEST_F(HttpServerTest, AddressThatIsTakenIsNamed) {
-  const auto second = HttpServer::Listen(server_->address(), Handle);
+  const auto second = HttpServer::Listen(server_->address(), {}, Handle, log_);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Code::kConflict);
   EXPECT_NE(second.error().message.find(server_->address()), std::string::npos);
-  EXPECT_EQ(HttpServer::Listen("192.0.2.1:0", Handle).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(HttpServer::Listen("192.0.2.1:0", {}, Handle, log_).error().code,
+            Code::kInvalidArgument);
 }
 
 TEST(HttpServer, ListensOnLoopbackWhereNoHostIsSaid) {
   for (const char* address : {":0", "localhost:0", "127.0.0.1:0"}) {
-    const auto server = HttpServer::Listen(address, Handle);
+    NullLogger log;
+    const auto server = HttpServer::Listen(address, {}, Handle, log);
     ASSERT_TRUE(server) << server.error().message;
     EXPECT_TRUE((*server)->address().starts_with("127.0.0.1:")) << (*server)->address();
     EXPECT_FALSE((*server)->address().ends_with(":0"));

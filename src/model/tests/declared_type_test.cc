@@ -9,7 +9,8 @@ namespace {
 
 /// What is wrong with `output`, up to what to do about it; empty = nothing.
 std::string Mismatch(std::string type, std::string_view output) {
-  const Status status = CheckOutput({.type_json = std::move(type)}, output);
+  const auto fields = ParseJsonObject(output.empty() ? "{}" : output, "output", {}).value();
+  const Status status = CheckOutput({.type_json = std::move(type)}, fields);
   if (status) return "";
   EXPECT_EQ(status.error().code, Code::kInvalidArgument);
   return status.error().message.substr(0, status.error().message.find("; correct"));
@@ -40,12 +41,20 @@ TEST(DeclaredOutput, WhatDiffersIsNamed) {
             R"(output.n is missing, but is declared as "integer")");
   EXPECT_EQ(Mismatch(R"({"o":{"l":["string"]}})", R"({"o":{"l":["a", 2]}})"),
             R"(output.o.l[1] is 2, but is declared as "string")");
+  EXPECT_EQ(Mismatch(R"({"o":[{"l":[["integer"]]}]})", R"({"o":[{"l":[]},{"l":[[1],[2, 3.5]]}]})"),
+            R"(output.o[1].l[1][1] is 3.5, but is declared as "integer")");
+  EXPECT_EQ(Mismatch(R"({"o":[{"n":"integer"}]})", R"({"o":[{"n":1},{}]})"),
+            R"(output.o[1].n is missing, but is declared as "integer")");
   EXPECT_EQ(Mismatch(R"({"o":{"x":"any"}})", R"({"o":[1]})"),
             R"(output.o is [1], but is declared as {"x":"any"})");
   EXPECT_EQ(Mismatch(R"({"d":"date"})", R"({"d":"2026-02-30"})"),
             R"(output.d is "2026-02-30", but is declared as "date")");
   EXPECT_EQ(Mismatch(R"({"s":"integer"})", R"({"s":")" + std::string(100, 'x') + "\"}"),
             "output.s is \"" + std::string(59, 'x') + "..., but is declared as \"integer\"");
+}
+
+TEST(DeclaredOutput, WhatDeclaresNoFieldsIsRefused) {
+  EXPECT_EQ(Mismatch("[1]", "{}"), "output is declared as [1]; declare a map of its fields");
 }
 
 TEST(DeclaredOutput, AnIntegerHasSixtyFourBits) {

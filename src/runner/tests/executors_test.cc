@@ -112,7 +112,7 @@ class ExecutorsTest : public testing::Test {
   }
 
   TaskRegistry registry_;
-  Door door_;
+  Door door_, spare_;
   RunnerOptions options_;
   std::unique_ptr<Runner> runner_;
 };
@@ -144,6 +144,17 @@ TEST_F(ExecutorsTest, AKeyIsTakenOnceAndNamesSomething) {
   ExpectRefused(Code::kConflict, "an executor 'process' is registered already");
   options_.executors = {{"door", nullptr}};
   ExpectRefused(Code::kInvalidArgument, "RunnerOptions::executors: 'door' is nullptr");
+}
+
+TEST_F(ExecutorsTest, OneThatNoTaskGoesToIsRefused) {
+  options_.executors["spare"] = &spare_;
+  ExpectRefused(Code::kInvalidArgument,
+                "RunnerOptions::executors: no task goes to 'spare', because function_executor is "
+                "'inline' and command_executor is 'door'; name it there or leave it out");
+  options_.function_executor = "spare";
+  Open();
+  EXPECT_EQ(Health("spare"), "0 active, 100 at most");
+  EXPECT_EQ(Health("inline"), "no such service") << "nothing goes there, so it was not started";
 }
 
 TEST_F(ExecutorsTest, BufferSizesAreBounded) {

@@ -7,10 +7,17 @@
 #include <set>
 #include <sstream>
 
+#include "headworks/dispatch/buffered_dispatcher.h"
+#include "headworks/dispatch/default_dispatcher.h"
+#include "headworks/dispatcher_conformance/harness.h"
+
 #include "metrics_table.h"
 
 namespace headworks {
 namespace {
+
+// Of that library only what scripts an executor is used here: its suite is for dispatchers.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);
 
 Figures SomeFigures() {
   Figures figures{.engine = engine::EngineStats{}, .process = ReadProcessFigures()};
@@ -92,6 +99,51 @@ TEST(MetricsTable, TroubleAndLossAreUnhealthy) {
   figures.engine->lost = true;
   EXPECT_EQ(healthy(figures), 0);
 }
+
+/// Offers three attempts by a buffer of `size`; the platform has the first and is unwell then.
+void ExpectOffers(std::size_t size) {
+  namespace conformance = dispatcher::conformance;
+  conformance::Sink sink;
+  conformance::ScriptedExecutor platform("platform");
+  platform.answer = [](const executor::Attempt& attempt) {
+    return attempt.key.epoch == Epoch(1)
+               ? executor::OfferResult{}
+               : executor::NotTaken(executor::DispatchError::kStore, "timeout");
+  };
+  dispatch::DefaultDispatcher inner({.functions = "platform", .commands = "platform"});
+  ASSERT_TRUE(inner.RegisterExecutor("platform", platform));
+  ASSERT_TRUE(inner.Start(sink));
+  dispatch::DispatchMetrics metrics;
+  SystemClock clock;  // tidy-allow(clock): how long the platform takes is measured
+  NullLogger log;
+  dispatch::BufferedDispatcher buffer({.buffer_size = size}, {inner, metrics, clock, log});
+  ASSERT_TRUE(buffer.StartWithoutThreads(sink, sink));
+  Figures figures = SomeFigures();
+  const auto value = [&](std::string_view name, std::string_view disposition = "") {
+    figures.dispatch = metrics.Read();
+    const auto families = MakeFamilies(figures);
+    for (const auto& sample : Named(families, name).samples)
+      if (disposition.empty() || sample.labels.at(0).second == disposition) return sample.value;
+    return -1.0;
+  };
+  for (const int epoch : {1, 2, 3})
+    static_cast<void>(buffer.Dispatch(conformance::AttemptOf(conformance::kCommand, epoch)));
+  const bool full = size == 2;
+  EXPECT_EQ(value("headworks_dispatch_buffer_depth"), full ? 2 : 0);
+  EXPECT_EQ(value("headworks_dispatch_at_capacity_total"), full ? 1 : 0);
+  if (full) EXPECT_EQ(value("headworks_offers_total", "dispatched"), 0) << "nobody has them yet";
+  while (buffer.SendNext()) {
+  }
+  EXPECT_EQ(value("headworks_dispatch_buffer_depth"), 0);
+  EXPECT_EQ(value("headworks_offers_total", "dispatched"), 1);
+  EXPECT_EQ(value("headworks_offers_total", "transient"), full ? 1 : 2);
+  EXPECT_EQ(value("headworks_offers_total", "deferred"), 0) << "no executor said so";
+  EXPECT_GT(value("headworks_dispatch_answer_seconds_total"), 0);
+}
+
+TEST(MetricsTable, OffersAreWhatExecutorsAnswered) { ExpectOffers(0); }
+
+TEST(MetricsTable, BufferHasADepthAndABoundAndCountsNoOfferTwice) { ExpectOffers(2); }
 
 TEST(ProcessFigures, AreThoseOfThisProcess) {
   const ProcessFigures before = ReadProcessFigures();

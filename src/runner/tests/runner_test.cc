@@ -155,10 +155,10 @@ TEST_P(RunnerTest, TemplatesArePutIntoCommands) {
   fs::create_directories(folder_ / "sub");
   w.Task("price").Function("price");
   w.Task("say")
-      .Exec(
-          {"/bin/sh", "-c",
-           R"(printf '{"text": "%s", "where": "%s", "n": "%s"}' "$1" "$PWD" "$N" > $HEADWORKS_OUTPUT)",
-           "sh", "${{ env.GREETING }} is ${{ needs.price.output.total }}"})
+      .Exec({"/bin/sh", "-c",
+             R"(printf '{"text": "%s", "where": "%s", "n": "%s"}' )"
+             R"("$1" "$PWD" "$N" > $HEADWORKS_OUTPUT)",
+             "sh", "${{ env.GREETING }} is ${{ needs.price.output.total }}"})
       .Needs({"price"})
       .Env("N", "${{ needs.price.output.total + 1 }}")
       .Cwd("${{ params.dir }}");

@@ -179,6 +179,18 @@ TEST(Expressions, WhatSomeCombinationsLackIsReadUnderACondition) {
       (Faults{"4:61 HW1302", "6:69 HW1302"}));
 }
 
+TEST(Expressions, AConditionAboutTheCombinationDecidesForTheOtherTexts) {
+  const auto faults = [](std::string_view when) {
+    return FaultsOf(
+        fmt::format("version: 1\ntasks:\n  a:\n    matrix: {{include: [{{v: 1, x: 1}}, "
+                    "{{v: 2}}]}}\n    when: \"{}\"\n    run: echo ${{{{ matrix.x }}}}\n",
+                    when));
+  };
+  EXPECT_EQ(faults("has(matrix.x)"), Faults{});
+  EXPECT_EQ(faults("matrix.v == 1"), Faults{});
+  EXPECT_EQ(faults("run.id != ''"), Faults{"6:26 HW1302"});
+}
+
 TEST(Expressions, NamesOfVariablesAreSharedByTasks) {
   WorkflowDraft draft;
   draft.definition.env = {{"A", "1"}};

@@ -176,7 +176,8 @@ std::string Text(const model::RunEventRecord& e) {
 }
 
 std::string Text(const RunImage& image) {
-  return Text(image.header) + "\n" + Text(image.tasks) + "\n" + Text(image.holders);
+  return Text(image.header) + "\n" + Text(image.tasks) + "\n" + Text(image.executors) + "\n" +
+         Text(image.holders);
 }
 
 std::string Text(const TaskEnd& end) {

@@ -5,6 +5,8 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
+#include <functional>
+#include <limits>
 #include <set>
 #include <thread>
 #include <vector>
@@ -109,7 +111,7 @@ class JwtIssuerTest : public testing::Test {
     return claims.value_or(TokenClaims{});
   }
   std::string Work() {
-    auto token = issuer_->MintWork(Verified(Start(), TokenUse::kStart), "pod-1");
+    auto token = issuer_->MintWork(Verified(Start(), TokenUse::kStart), "pod-1", clock_.Now());
     EXPECT_TRUE(token) << token.error().message;
     return *std::move(token);
   }
@@ -159,7 +161,7 @@ TEST_F(JwtIssuerTest, EitherOpensOnlyItsOwn) {
   const TokenClaims start = Verified(Start(), TokenUse::kStart);
   const TokenClaims work = Verified(Work(), TokenUse::kWork);
   EXPECT_EQ(issuer_->Renew(start).error(), TokenFault::kWrongUse);
-  EXPECT_EQ(issuer_->MintWork(work, "pod-2").error().code, Code::kInvalidArgument);
+  EXPECT_EQ(issuer_->MintWork(work, "pod-2", clock_.Now()).error().code, Code::kInvalidArgument);
 }
 
 TEST_F(JwtIssuerTest, IsGoodUpToItsEndAndNotAtIt) {
@@ -215,6 +217,31 @@ TEST_F(JwtIssuerTest, RenewalGoesOnUpToTheCeiling) {
   ExpectRefused(token, TokenFault::kExpired, TokenUse::kWork);
   EXPECT_EQ(issuer_->Renew(last).error(), TokenFault::kCeiling);
   EXPECT_EQ(executor::TokenFaultName(TokenFault::kCeiling), "credential_ceiling");
+}
+
+TEST_F(JwtIssuerTest, GateThatAnswersAgainMovesNoCeiling) {
+  const TokenClaims start = Verified(Start(hours(25)), TokenUse::kStart);
+  const Instant opened = clock_.Now() + microseconds(300'000);
+  const Instant floor = clock_.Now();
+  const auto again = [&] { return issuer_->MintWork(start, "pod-1", opened); };
+  clock_.Set(opened + hours(23));
+  EXPECT_EQ(Verified(again().value(), TokenUse::kWork).opened_at, floor);
+  clock_.Set(floor + hours(24) - microseconds(1));
+  EXPECT_EQ(Verified(again().value(), TokenUse::kWork).expires_at, floor + hours(24));
+  clock_.Advance(microseconds(1));
+  const auto refused = again();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kPermissionDenied);
+  EXPECT_NE(refused.error().message.find("credential_ceiling"), std::string::npos);
+}
+
+TEST_F(JwtIssuerTest, GateOpensNoLaterThanNow) {
+  const TokenClaims start = Verified(Start(), TokenUse::kStart);
+  const Instant latest = clock_.Now() + seconds(5);  // the clock of its host may be ahead
+  EXPECT_EQ(Verified(issuer_->MintWork(start, "pod-1", latest).value(), TokenUse::kWork).opened_at,
+            latest);
+  EXPECT_EQ(issuer_->MintWork(start, "pod-1", latest + microseconds(1)).error().code,
+            Code::kInvalidArgument);
 }
 
 TEST_F(JwtIssuerTest, CeilingIsConfigurableDownToNone) {
@@ -355,6 +382,7 @@ TEST_F(JwtIssuerTest, EveryClaimMustBeThereAndInItsRange) {
            {R"("tenant":"public")", R"("tenant":null)"},
            {R"("run":42,)", ""},
            {R"("run":42)", R"("run":-1)"},
+           {R"("run":42)", R"("run":0)"},
            {R"("run":42)", R"("run":9223372036854775808)"},
            {R"("task":3,)", ""},
            {R"("task":3)", R"("task":4294967296)"},
@@ -396,15 +424,78 @@ TEST_F(JwtIssuerTest, NamesHaveABoundThatStillFits) {
   key.tenant = TenantId(longest);
   const auto start = issuer_->MintStart(key, 1, hours(1));
   ASSERT_TRUE(start);
-  const auto work = issuer_->MintWork(Verified(*start, TokenUse::kStart), longest);
+  const auto work = issuer_->MintWork(Verified(*start, TokenUse::kStart), longest, clock_.Now());
   ASSERT_TRUE(work);
   EXPECT_EQ(Verified(*work, TokenUse::kWork).holder, longest);
   const TokenClaims claims = Verified(Start(), TokenUse::kStart);
   for (const std::string& name : {longest + "x", std::string(), std::string("\xff")}) {
     key.tenant = TenantId(name);
     EXPECT_EQ(issuer_->MintStart(key, 1, hours(1)).error().code, Code::kInvalidArgument);
-    EXPECT_EQ(issuer_->MintWork(claims, name).error().code, Code::kInvalidArgument);
+    EXPECT_EQ(issuer_->MintWork(claims, name, clock_.Now()).error().code, Code::kInvalidArgument);
   }
+}
+
+TEST_F(JwtIssuerTest, WhatVerifyWouldNotTakeIsNotMinted) {
+  issuer_ = Make({.ceiling = Duration(0)});
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr int kMostInt = std::numeric_limits<std::int32_t>::max();
+  using Change = std::function<void(TokenClaims&, std::int64_t)>;
+  struct Case {
+    std::string claim;
+    std::vector<std::int64_t> good, bad;
+    Change change;
+  };
+  const std::vector<Case> cases = {
+      {"run", {1, kMost}, {0, -1}, [](auto& c, auto v) { c.attempt.run = RunNo(v); }},
+      {"epoch", {1, kMost}, {0, -1}, [](auto& c, auto v) { c.attempt.epoch = Epoch(v); }},
+      {"try", {1, kMostInt}, {0, -1}, [](auto& c, auto v) { c.try_no = static_cast<int>(v); }},
+      {"map_index",
+       {-1, kMostInt},
+       {-2},
+       [](auto& c, auto v) { c.attempt.map_index = static_cast<std::int32_t>(v); }},
+      {"auth_time", {0}, {-1}, [](auto& c, auto v) { c.opened_at = Instant(seconds(v)); }}};
+  const TokenClaims usual = Verified(Start(), TokenUse::kStart);
+  for (const auto& [claim, good, bad, change] : cases) {
+    for (const std::int64_t value : good) {
+      TokenClaims claims = usual;
+      change(claims, value);
+      const auto start = issuer_->MintStart(claims.attempt, claims.try_no, hours(1));
+      ASSERT_TRUE(start) << start.error().message;
+      EXPECT_EQ(Verified(*start, TokenUse::kStart).attempt, claims.attempt);
+      const auto work = issuer_->MintWork(claims, "pod-1", claims.opened_at);
+      ASSERT_TRUE(work) << work.error().message;
+      EXPECT_EQ(Verified(*work, TokenUse::kWork).try_no, claims.try_no);
+    }
+    for (const std::int64_t value : bad) {
+      TokenClaims claims = usual;
+      change(claims, value);
+      std::vector<Result<std::string>> minted = {
+          issuer_->MintWork(claims, "pod-1", claims.opened_at)};
+      if (claim != "auth_time")
+        minted.push_back(issuer_->MintStart(claims.attempt, claims.try_no, hours(1)));
+      for (const auto& token : minted) {
+        ASSERT_FALSE(token) << claim << " " << value;
+        EXPECT_EQ(token.error().code, Code::kInvalidArgument);
+        EXPECT_NE(token.error().message.find("a token's " + claim + " is"), std::string::npos)
+            << token.error().message;
+      }
+    }
+  }
+}
+
+TEST_F(JwtIssuerTest, TimesThatVerifyWouldNotTakeAreNotMinted) {
+  const Instant last(seconds(253'402'300'799));  // 9999-12-31
+  clock_.Set(last - hours(1));
+  Verified(Start(hours(1)), TokenUse::kStart);
+  const auto late = issuer_->MintStart(Attempt(), 1, hours(1) + microseconds(1));
+  ASSERT_FALSE(late);
+  EXPECT_NE(late.error().message.find("a token's exp is"), std::string::npos);
+  clock_.Set(Instant(seconds(0)));
+  Verified(Start(), TokenUse::kStart);
+  clock_.Set(Instant(microseconds(-1)));
+  const auto early = issuer_->MintStart(Attempt(), 1, hours(1));
+  ASSERT_FALSE(early);
+  EXPECT_NE(early.error().message.find("a token's iat is"), std::string::npos);
 }
 
 TEST_F(JwtIssuerTest, OverlongTextIsRefusedUnread) {

@@ -22,10 +22,14 @@ struct StartRequest {
   /// {"params": {...}, "input": {...}} as JSON text, validated against the workflow.
   std::string input;
   std::string start_key;  // same key, same run; empty = a new one each time
-  int priority = 0;
+  int priority = 0;       // -kMaxPriority to kMaxPriority; added to that of each task
   std::string actor;
   RunNo rerun_of;
+  static constexpr int kMaxPriority = 1'000;
 };
+
+/// kInvalidArgument if a bound is passed: nothing starts then, wherever the engine is.
+Status CheckStart(const StartRequest& request);
 
 struct Started {
   RunNo run;

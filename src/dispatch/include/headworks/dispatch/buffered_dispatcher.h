@@ -51,6 +51,7 @@ struct BufferPorts {
 /// Answers.  What the executor did not take goes to the RetrySink.  What throws fails only itself:
 ///   it counts as kExecutionFailed if the executor does not have it, and as dispatched if it does.
 ///   If the sink throws, the attempt is sent again after a second: its executor answers the same.
+///   Where a cancellation, or word of room or recovery throws, that is logged and nothing else.
 /// Fate.  What waits, or is being sent and not yet known to its executor, is Pending to Inspect.
 ///   What is settled is not sent.  What Cancel or Close withdraws is reported as kDeferred, never
 ///   as ended: an earlier offer of the same epoch may have reached the executor (I4).
@@ -121,7 +122,10 @@ class BufferedDispatcher final : public dispatcher::Dispatcher {
   executor::OfferResult AfterThrow(const executor::Attempt& attempt, std::string_view what);
   /// False: the sink threw.
   bool Tell(const executor::Attempt& attempt, const executor::OfferResult& result);
-  void TellRecovery(const executor::Attempt& attempt);
+  /// Logs what `call` throws: it concerns nothing else.
+  template <typename Call>
+  void Guard(std::string_view failure, const executor::Attempt& attempt, const Call& call);
+  void CancelInner(const executor::Attempt& attempt);
   Entry& PutLocked(const executor::Attempt& attempt, Duration now);
   /// Takes one out of the buffer.
   executor::Attempt TakeLocked(Entries::iterator at);

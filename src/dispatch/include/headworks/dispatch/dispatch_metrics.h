@@ -12,7 +12,8 @@ namespace headworks::dispatch {
 
 /// Keeps what is recorded as figures that anybody may read.
 ///
-/// Threads.  All methods may be called concurrently; none waits.
+/// Threads.  All methods may be called concurrently; none waits.  InnerError is called before the
+///   Latency of the same answer.
 class DispatchMetrics final : public dispatcher::MetricsRecorder {
  public:
   struct Figures {
@@ -21,6 +22,9 @@ class DispatchMetrics final : public dispatcher::MetricsRecorder {
     std::uint64_t at_capacity = 0;
     /// Offers that their executor answered.
     std::uint64_t answered = 0;
+    /// Those of them that were taken.  Only rises from one Read to the next; one that is being
+    /// recorded may be missing.
+    std::uint64_t dispatched = 0;
     Duration total_latency{};
     Duration mean_latency{};
     Duration max_latency{};
@@ -44,6 +48,7 @@ class DispatchMetrics final : public dispatcher::MetricsRecorder {
   std::atomic<std::uint64_t> at_capacity_{0}, answered_{0};
   std::atomic<Duration::rep> latency_{0}, max_latency_{0};
   std::array<std::atomic<std::uint64_t>, 7> not_taken_{};
+  mutable std::atomic<std::uint64_t> dispatched_{0};  // the most that was read
 };
 
 }  // namespace headworks::dispatch

@@ -192,6 +192,12 @@ class Engine final : public executor::AttemptSink,
   static constexpr int kAnsweredNo = -1;
   /// An executor may have it or not: it is asked until it knows.
   static constexpr int kInDoubt = -2;
+  /// An attempt that no executor is known to have.
+  struct Soft {
+    int answers = 0;        // soft ones so far, or kAnsweredNo, kInDoubt
+    Duration due{0};        // of its one timer, monotonic; others are not wanted.  0 = none
+    int last_hurried = -1;  // so many answers it had when a recovery last brought that forward
+  };
   struct Lane {
     ReadyQueue ready;
     std::deque<LiveRef> deferred = {};  // accepted by nobody yet, same epoch
@@ -325,6 +331,8 @@ class Engine final : public executor::AttemptSink,
   /// What each disposition leads to, whether it came at once or late.
   void Answered(const Slot& slot, const executor::Attempt& attempt,
                 const executor::OfferResult& result);
+  /// Of an attempt that no executor is known to have: in place of the timer it has, if any.
+  void ArmSoft(const LiveRef& ref, Soft& soft, Timer::Kind kind, Duration delay);
   void OfferAgain(std::size_t lane);
   /// The executor answers: what waited for that is offered within seconds.
   void Recovered(std::size_t lane);
@@ -348,7 +356,9 @@ class Engine final : public executor::AttemptSink,
   void CountActive(Slot& slot);
   /// What a commit changed, in stats_ and in the log.
   void Measure(Slot& slot);
-  void MeasureOffer(const executor::Attempt& attempt, const executor::OfferResult& result);
+  /// One line for each Dispatch, another for what comes late.
+  void LogOffer(std::string_view message, const executor::Attempt& attempt,
+                const executor::OfferResult& result);
   void LogEnd(const Slot& slot, const model::AttemptRecord& record);
   /// Tasks per state, since the last time.  `ended`: those that ended count as such.
   void CountTasks(Slot& slot, bool ended);
@@ -358,6 +368,10 @@ class Engine final : public executor::AttemptSink,
   Result<Slot*> Load(const TenantId& tenant, RunNo run, Instant now);
   Status CheckLoadable(RunNo run) const;
   Result<Slot*> Build(store::RunImage image, Instant now);
+  /// kConflict if a live attempt is with another executor than its task would go to now: only that
+  /// one knows what became of it (I4, I5).
+  Status CheckExecutors(const model::Workflow& workflow, const store::RunImage& image,
+                        const model::Changes& effects) const;
   void Continue(Slot& slot, model::Event event);
   Slot& Insert(model::Run run);
   Result<std::shared_ptr<const model::Workflow>> LoadWorkflow(const TenantId& tenant,
@@ -414,14 +428,13 @@ class Engine final : public executor::AttemptSink,
   std::size_t tidy_timers_at_ = kFewTimers;
   std::deque<StartedNote> started_;
   std::deque<executor::Attempt> to_inspect_;
-  /// Attempts that no executor is known to have: soft answers so far, kAnsweredNo or kInDoubt.
-  std::map<LiveRef, int> soft_failures_;
-  /// Soft answers to attempts that were dispatched after them, should a late one follow.
-  std::map<LiveRef, int> overcome_failures_;
+  std::map<LiveRef, Soft> soft_failures_;
+  /// Of attempts that were dispatched after soft answers, should a late one follow.
+  std::map<LiveRef, Soft> overcome_failures_;
   std::vector<LateAnswer> late_;  // the store did not answer
   std::unordered_map<RunNo, std::vector<Work>> stuck_works_;
-  std::unordered_set<RunNo> unloadable_;
-  std::deque<Stuck> to_mark_;  // parked in memory, not yet in the store
+  std::unordered_map<RunNo, Error> unloadable_;  // and why
+  std::deque<Stuck> to_mark_;                    // parked in memory, not yet in the store
   Duration mark_at_{0};
   std::uint64_t ready_order_ = 0;
   std::uint32_t task_states_ = 0;

@@ -37,7 +37,6 @@ struct EngineStats {
   std::uint64_t inbox_messages = 0;
   std::array<std::uint64_t, 6> runs_ended{};      // by RunState
   std::array<std::uint64_t, 9> attempts_ended{};  // by Verdict
-  std::array<std::uint64_t, 7> offers{};          // by Disposition
   std::array<std::uint64_t, model::kTaskStateCount> tasks_ended{};
   metrics::Histogram round_duration{metrics::kAnswerSeconds};  // from gather to the last effect
   metrics::Histogram round_rows{kRoundRows};
@@ -51,8 +50,9 @@ struct EngineStats {
   std::uint64_t runs_stuck = 0;
   std::uint64_t timers = 0;
   std::vector<LaneStats> lanes;
-  bool lost = false;    // another engine owns the shards, or the store is damaged: it has stopped
-  std::string trouble;  // the store refuses rounds: why; empty = none
+  bool queueing = true;  // false: nothing is queued any more, and live_attempts only falls
+  bool lost = false;     // another engine owns the shards, or the store is damaged: it has stopped
+  std::string trouble;   // the store refuses rounds: why; empty = none
 };
 
 }  // namespace headworks::engine

@@ -65,7 +65,8 @@ struct TokenClaims {
 /// part of a command line.
 ///
 /// Threads.  All methods may be called concurrently.
-/// Errors.  Minting: kInvalidArgument; the offer is then kRejected.
+/// Errors.  Minting: kInvalidArgument names the claim that Verify would not take; the offer is then
+///   kRejected.
 class TokenIssuer {
  public:
   virtual ~TokenIssuer() = default;
@@ -73,8 +74,11 @@ class TokenIssuer {
   /// For an attempt that is handed out.  `valid`: start_timeout + pending_timeout.
   virtual Result<std::string> MintStart(const model::AttemptKey& attempt, int try_no,
                                         Duration valid) = 0;
-  /// The answer of the gate, which let `holder` in by the verified claims `start`.
-  virtual Result<std::string> MintWork(const TokenClaims& start, std::string_view holder) = 0;
+  /// The answer of the gate, which let `holder` in by the verified claims `start`.  `opened_at`:
+  /// when it did so first; a gate that answers the same holder again passes the same, so that the
+  /// ceiling stays where it was.  kPermissionDenied: that is reached.
+  virtual Result<std::string> MintWork(const TokenClaims& start, std::string_view holder,
+                                       Instant opened_at) = 0;
   /// For a heartbeat that proved liveness; `work` are its verified claims.  kCeiling: never again.
   virtual tl::expected<std::string, TokenFault> Renew(const TokenClaims& work) = 0;
   virtual tl::expected<TokenClaims, TokenFault> Verify(std::string_view token, TokenUse use) = 0;

@@ -11,6 +11,8 @@ inline constexpr std::size_t kMaxTemplateBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxTemplateExpressions = 1000;
 /// Nesting of an expression, and the height of its tree.
 inline constexpr std::size_t kMaxExpressionDepth = 200;
+/// Faults that are told of one expression.
+inline constexpr std::size_t kMaxExpressionFaults = 100;
 
 /// Bounds of one evaluation; reaching one is kAtCapacity.
 struct Limits {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "headworks/base/check.h"
 #include "headworks/base/time.h"
 
 namespace headworks::metrics {
@@ -15,10 +16,10 @@ class Histogram {
  public:
   static constexpr std::size_t kMostBounds = 16;
 
-  /// `bounds` rise, are at most kMostBounds (what is beyond has no bucket of its own), and outlive
-  /// all copies.
-  explicit Histogram(std::span<const double> bounds)
-      : bounds_(bounds.first(bounds.size() < kMostBounds ? bounds.size() : kMostBounds)) {}
+  /// `bounds` rise, are at most kMostBounds, and outlive all copies.
+  explicit Histogram(std::span<const double> bounds) : bounds_(bounds) {
+    HEADWORKS_CHECK(bounds.size() <= kMostBounds);
+  }
 
   void Observe(double value);
   /// In seconds.

@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "headworks/base/log.h"
 #include "headworks/base/result.h"
+#include "headworks/base/time.h"
 
 /// What a monitoring system asks over HTTP.
 namespace headworks::metrics_http {
@@ -16,6 +18,16 @@ struct Response {
   std::string body;
 };
 
+struct ServerOptions {
+  /// For each request to arrive, and for each answer to leave.
+  Duration patience = std::chrono::seconds(10);
+  /// How long, and with how many bytes, whoever got the last answer may go on talking.
+  Duration farewell = std::chrono::seconds(1);
+  std::size_t longest_farewell = 65'536;
+  /// Before connections are taken again when that failed, as where no more files can be opened.
+  Duration accept_again = std::chrono::milliseconds(100);
+};
+
 /// Answers GET and HEAD over HTTP/1.1, unencrypted and to whoever asks: meant for loopback, or for
 /// a network where that is right.
 ///
@@ -23,7 +35,9 @@ struct Response {
 /// Threads.  One of its own, on which `handler` is called: while that works nobody else is
 ///   answered.
 /// Bounds.  32 connections, more are closed; 8 KiB for a request's line and again for its fields,
-///   no body; 10 s for each request to arrive and each answer to leave.
+///   no body; those of ServerOptions.
+/// Errors.  While no connection can be accepted it tries again; of each such time the log has one
+///   line when it begins and one when it ends.
 class HttpServer {
  public:
   static constexpr std::size_t kMostConnections = 32;
@@ -36,8 +50,10 @@ class HttpServer {
   /// (":9464") it is 127.0.0.1.  Port 0 = any that is free.
   static Status CheckAddress(std::string_view address);
   /// kInvalidArgument: as CheckAddress, or the address is not this machine's to use.  kConflict: it
-  /// is taken.
-  static Result<std::unique_ptr<HttpServer>> Listen(std::string_view address, Handler handler);
+  /// is taken.  kUnavailable: the machine has no socket or thread to give.  `logger` is borrowed.
+  static Result<std::unique_ptr<HttpServer>> Listen(std::string_view address,
+                                                    const ServerOptions& options, Handler handler,
+                                                    Logger& logger);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

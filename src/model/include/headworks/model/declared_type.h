@@ -16,12 +16,15 @@ std::string_view DescribeType(ParamType type);
 /// Whether `value` is of `type`.  A whole number may be written 2.0, a number 2.
 bool IsOfType(ParamType type, const boost::json::value& value);
 
+/// Whether expressions know `value` as an int: a whole number, also one written 2.0, within 64 bits.
+bool IsInt(const boost::json::value& value);
+
 /// Whether a task's result has the fields that its `output` declares, each of its type.
 ///
-/// `output_json`: a JSON object, or empty for none.  A field that is declared `any` may be missing
-/// or null, and the result may have fields that are not declared.
+/// No output is one without fields.  A field that is declared `any` may be missing or null, and the
+/// result may have fields that are not declared.
 /// kInvalidArgument names the first field at fault, what is declared, and what was found.
-Status CheckOutput(const OutputSpec& spec, std::string_view output_json);
+Status CheckOutput(const OutputSpec& spec, const boost::json::object& output);
 
 /// For results that are lines of text: makes of a field that is text, and declared to be of another
 /// type, the value that the text is as JSON.  What is none of that type stays text.

@@ -39,6 +39,9 @@ struct RunEvent {
   model::Reason reason = model::Reason::kNone;
 };
 
+/// Of RunnerOptions::tenant_weights.
+inline constexpr std::uint32_t kMaxTenantWeight = 1'000;
+
 /// Every setting of an embedded engine, with its default.
 struct RunnerOptions {
   /// Where the state lives: "sqlite:PATH", or "memory:" (nothing survives; for tests).
@@ -56,9 +59,10 @@ struct RunnerOptions {
   /// For tasks that set no `timeout` of their own.  0 = none.
   Duration task_timeout{0};
   /// Ready tasks are queued by tenant in turn, within a tenant by priority, then by age.  Waiting
-  /// so long counts as much as one step of priority; 0 = nothing.
+  /// so long counts as much as one step of priority; 0 = nothing.  Less fails Open.
   Duration priority_ageing = std::chrono::minutes(1);
-  /// Tasks that a tenant may queue in its turn, 1 to 1,000; those that are not named, 1.
+  /// Tasks that a tenant may queue in its turn, 1 to 1,000; those that are not named, 1.  Anything
+  /// else fails Open.
   std::map<std::string, std::uint32_t, std::less<>> tenant_weights;
 
   /// Attempts, for each executor, that may wait for a thread to hand them over, so that the engine
@@ -70,9 +74,10 @@ struct RunnerOptions {
   /// How long Shutdown waits for an executor to answer what is being handed to it.
   Duration dispatch_drain_timeout = std::chrono::seconds(15);
   /// Executors of your own, by key, beside "inline" and "process".  Borrowed; each must outlive the
-  /// runner.
+  /// runner.  One that neither of the keys below names fails Open.
   std::map<std::string, executor::Executor*> executors;
-  /// Keys of the executors that C++ functions and commands go to.  An unknown one fails Open.
+  /// Keys of the executors that C++ functions and commands go to.  An unknown one fails Open.  A run
+  /// with a live attempt that is with another one is left alone until that is configured again.
   std::string function_executor = "inline";
   std::string command_executor = "process";
 
@@ -129,6 +134,7 @@ struct StartOptions {
   std::vector<std::string> params;
   /// Same key, same run (I8).
   std::string start_key;
+  /// -1000 to 1000, higher first; added to that of each task.
   int priority = 0;
   std::string actor = "embedded";
 };

@@ -108,8 +108,8 @@ struct Round {
 struct RunImage {
   model::RunHeader header;
   std::vector<model::StoredTask> tasks;
-  /// Live attempts' holders, by position in `tasks`; empty = none.
-  std::vector<std::string> holders;
+  /// Live attempts' executors and holders, by position in `tasks`; empty = none.
+  std::vector<std::string> executors, holders;
 };
 
 /// Durable state of runs and tasks, as its only writer sees it: everything else holds copies.
@@ -143,12 +143,10 @@ class RunStore {
   ///   run is not terminal; a consumed row is not there.  kNotFound: a run to update, or a known
   ///   task row, is not there.
   virtual Status Commit(const Round& round) = 0;
-  /// The same.  A store whose commit runs beside the caller's thread calls `meanwhile` on that
-  /// thread; it may only read, and sees the store before the round or after it.
-  virtual Status CommitWhile(const Round& round, const std::function<void()>& meanwhile) {
-    static_cast<void>(meanwhile);
-    return Commit(round);
-  }
+  /// The same.  A store whose commit can run beside the caller's thread calls `meanwhile` on that
+  /// thread, at most once and before it returns; it may only read, and sees the store before the
+  /// round or after it.
+  virtual Status CommitWhile(const Round& round, const std::function<void()>& meanwhile) = 0;
   /// Extends the leases by `ttl` without a round; kLeaseLost if one is not held.
   virtual Status Renew(std::span<const Guard> guards, Duration ttl) = 0;
 

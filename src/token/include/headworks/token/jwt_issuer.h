@@ -44,8 +44,9 @@ class JwtIssuer final : public executor::TokenIssuer {
 
   Result<std::string> MintStart(const model::AttemptKey& attempt, int try_no,
                                 Duration valid) override;
-  Result<std::string> MintWork(const executor::TokenClaims& start,
-                               std::string_view holder) override;
+  /// kInvalidArgument, too: `opened_at` is further ahead than `max_skew`.
+  Result<std::string> MintWork(const executor::TokenClaims& start, std::string_view holder,
+                               Instant opened_at) override;
   tl::expected<std::string, executor::TokenFault> Renew(const executor::TokenClaims& work) override;
   tl::expected<executor::TokenClaims, executor::TokenFault> Verify(std::string_view token,
                                                                    executor::TokenUse use) override;
@@ -56,6 +57,7 @@ class JwtIssuer final : public executor::TokenIssuer {
   std::string Sign(const executor::TokenClaims& claims) const;
   /// When a working token that is made at `now` ends.
   Instant WorkEnd(Instant now, Instant opened_at) const;
+  bool AtCeiling(Instant now, Instant opened_at) const;
 
   const JwtOptions options_;
   Clock& clock_;

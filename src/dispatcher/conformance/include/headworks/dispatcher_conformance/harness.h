@@ -49,6 +49,8 @@ class Sink final : public executor::AttemptSink, public RetrySink, public Failur
   int capacity_changes = 0;
   /// Called first by HandleDispatchFailure; may throw.
   std::function<void(const model::AttemptKey&)> before_late = [](const model::AttemptKey&) {};
+  /// Called first by CapacityChanged and HandleDispatchRecovery; may throw.
+  std::function<void()> before_word = [] {};
 
   void Started(const model::AttemptKey&) override {}
   void Ended(const model::AttemptKey& key, model::Outcome outcome) override;
@@ -71,6 +73,8 @@ class ScriptedExecutor final : public executor::Executor {
   std::function<executor::OfferResult(const executor::Attempt&)> answer =
       [](const executor::Attempt&) { return executor::OfferResult{}; };
   std::function<Result<executor::Inspection>(const executor::Attempt&)> inspect;
+  /// Called last by Cancel; may throw.
+  std::function<void()> after_cancel = [] {};
   Status drained;
   std::atomic<std::uint32_t> max{1'000};
   std::vector<model::AttemptKey> offered, cancelled, settled;
