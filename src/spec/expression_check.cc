@@ -94,6 +94,7 @@ const expr::Environment& ExpressionChecker::EnvironmentOf(const ExpressionUse& u
 std::string ExpressionChecker::Hint(const ExpressionUse& use, std::string_view text,
                                     const expr::Fault& fault) const {
   if (fault.kind != expr::FaultKind::kUnknownName) return "";
+  constexpr std::size_t kNoTask = ExpressionUse::kNoTask;
   const std::string_view before = text.substr(0, fault.offset);
   std::string_view name = text.substr(fault.offset);
   if (before.ends_with('[') && !name.empty()) name.remove_prefix(1);  // the quote
@@ -101,9 +102,15 @@ std::string ExpressionChecker::Hint(const ExpressionUse& use, std::string_view t
       name.substr(0, name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                             "0123456789_-"));
   const bool of_needs = before.ends_with("needs.") || before.ends_with("needs[");
-  if (of_needs && types_.HasTask(name) && use.task != ExpressionUse::kNoTask)
-    return "; there is such a task, so add it to this task's needs";
-  if (use.task == ExpressionUse::kNoTask && (name == "needs" || name == "matrix"))
+  if (const auto named = types_.FindTask(name); of_needs && named && use.task != kNoTask) {
+    const auto& tasks = draft_.definition.tasks;
+    if (tasks[*named].role == tasks[use.task].role)
+      return "; there is such a task, so add it to this task's needs";
+    return tasks[use.task].role == model::TaskRole::kFinally
+               ? "; a task under finally sees run.outcome and run.failed_tasks instead"
+               : "; that task runs elsewhere, so nothing of it is known here";
+  }
+  if (use.task == kNoTask && (name == "needs" || name == "matrix"))
     return fmt::format("; {} is known in a task only", name);
   if (before.ends_with("run.") && (name == "outcome" || name == "failed_tasks"))
     return fmt::format("; {} is known to tasks under finally only", name);

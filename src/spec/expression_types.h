@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "headworks/expr/environment.h"
@@ -24,7 +27,11 @@ class ExpressionTypes {
   expr::Environment OfParam() const;
   /// `rendered`: of texts that are rendered at each try, which see `env` as well.
   expr::Environment OfTask(std::size_t task, bool rendered) const;
-  bool HasTask(std::string_view id) const { return by_id_.contains(id); }
+  /// Its place in the draft.
+  std::optional<std::size_t> FindTask(std::string_view id) const {
+    const auto found = by_id_.find(id);
+    return found == by_id_.end() ? std::nullopt : std::optional(found->second);
+  }
 
  private:
   const Matrix* MatrixOf(std::size_t task) const;

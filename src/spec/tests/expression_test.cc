@@ -81,6 +81,12 @@ TEST(Expressions, MessagesSayWhatToWrite) {
   ExpectSays(When("needs.other.state == 'x'"),
              "there is such a task, so add it to this task's needs");
   ExpectSays(When("needs['other'].state == 'x'"), "so add it to this task's needs");
+  ExpectSays(
+      "version: 1\ntasks: {a: {run: x}}\nfinally: {f: {run: x, when: needs.a.state == 'x'}}\n",
+      "a task under finally sees run.outcome and run.failed_tasks instead");
+  ExpectSays(
+      "version: 1\ntasks: {a: {run: x, when: needs.f.state == 'x'}}\nfinally: {f: {run: x}}\n",
+      "that task runs elsewhere, so nothing of it is known here");
   ExpectSays(When("needs.upp.state == 'x'"), "did you mean 'up'?");
   ExpectSays(When("params.lst == []"), "did you mean 'list'?");
   ExpectSays(When("needs.a-b.state == 'x'"), "needs[\"a-b\"]");
