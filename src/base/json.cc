@@ -26,6 +26,8 @@ class DuplicateKeyHandler {
   [[maybe_unused]] static constexpr std::size_t max_string_size = std::size_t(-1);
 
   const std::string& duplicate() const { return duplicate_; }
+  /// A number that is written as digits, and yet is infinite once it is read.
+  bool too_large() const { return too_large_; }
 
   bool on_document_begin(json::error_code&) { return true; }
   bool on_document_end(json::error_code&) { return true; }
@@ -58,7 +60,12 @@ class DuplicateKeyHandler {
   bool on_number_part(json::string_view, json::error_code&) { return true; }
   bool on_int64(std::int64_t, json::string_view, json::error_code&) { return true; }
   bool on_uint64(std::uint64_t, json::string_view, json::error_code&) { return true; }
-  bool on_double(double, json::string_view, json::error_code&) { return true; }
+  bool on_double(double value, json::string_view, json::error_code& ec) {
+    if (std::isfinite(value)) return true;
+    too_large_ = true;
+    ec = json::error::exponent_overflow;
+    return false;
+  }
   bool on_bool(bool, json::error_code&) { return true; }
   bool on_null(json::error_code&) { return true; }
   bool on_comment_part(json::string_view, json::error_code&) { return true; }
@@ -68,6 +75,7 @@ class DuplicateKeyHandler {
   std::vector<std::unordered_set<std::string>> keys_;
   std::string key_;
   std::string duplicate_;
+  bool too_large_ = false;
 };
 
 void WriteNumber(double value, std::string& out) {
@@ -129,6 +137,11 @@ Result<json::value> ParseJson(std::string_view text, const JsonLimits& limits) {
   if (!scan.handler().duplicate().empty())
     return Error{Code::kInvalidArgument, fmt::format("key {} stands twice in one object",
                                                      QuoteJson(scan.handler().duplicate()))};
+  if (scan.handler().too_large())
+    return Error{Code::kInvalidArgument,
+                 fmt::format("the number that ends at byte {} is beyond what can be held, 1.8e308; "
+                             "write it as text",
+                             read)};
   if (!ec && text.find_first_not_of(" \t\r\n", read) != std::string_view::npos)
     ec = json::error::extra_data;
   if (ec)

@@ -63,11 +63,6 @@ bool IsDateTime(std::string_view text) {
          ((rest.front() == '+' || rest.front() == '-') && IsHourAndMinute(rest.substr(1)));
 }
 
-bool IsWhole(const json::value& value) {
-  return value.is_int64() || value.is_uint64() ||
-         (value.is_double() && std::trunc(value.get_double()) == value.get_double());
-}
-
 /// Of a declared output: the name of a type.
 ParamType TypeNamed(std::string_view name) {
   for (auto type = ParamType::kString; type <= ParamType::kDateTime;
@@ -121,7 +116,7 @@ std::optional<Mismatch> MismatchOf(const json::value& declared, const json::valu
   }
   if (declared.is_string()) {
     const ParamType type = TypeNamed(std::string_view(declared.get_string()));
-    if (IsOfType(type, value) && (type != ParamType::kInteger || IsInt(value))) return std::nullopt;
+    if (IsOfType(type, value)) return std::nullopt;
   }
   return Mismatch{
       "", fmt::format("is {}, but is declared as {}", Found(value), CanonicalJson(declared))};
@@ -160,7 +155,7 @@ bool IsOfType(ParamType type, const json::value& value) {
     case ParamType::kString:
       return value.is_string();
     case ParamType::kInteger:
-      return IsWhole(value);
+      return IsInt(value);
     case ParamType::kNumber:
       return value.is_number();
     case ParamType::kBoolean:
@@ -178,9 +173,11 @@ bool IsOfType(ParamType type, const json::value& value) {
 }
 
 bool IsInt(const json::value& value) {
+  if (!value.is_double()) return value.is_int64();
+  // -2^63 as a double may have been a smaller number.
   constexpr double kEnd = 0x1p63;
-  return IsWhole(value) && !value.is_uint64() &&
-         (!value.is_double() || (value.get_double() >= -kEnd && value.get_double() < kEnd));
+  const double number = value.get_double();
+  return std::trunc(number) == number && number > -kEnd && number < kEnd;
 }
 
 Status CheckOutput(const OutputSpec& spec, const json::object& output) {

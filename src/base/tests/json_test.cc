@@ -25,6 +25,17 @@ TEST(Json, RefusesWhatIsNotOneDocument) {
     EXPECT_FALSE(ParseJson(text, {}).has_value()) << text;
 }
 
+TEST(Json, RefusesNumbersThatWouldBeInfinite) {
+  EXPECT_TRUE(ParseJson("[1e308, -1.7976931348623157e308]", {}));
+  for (const std::string& text :
+       {std::string(R"({"a":1e309})"), std::string("-1e400"), std::string(400, '9')}) {
+    const auto value = ParseJson(text, {});
+    ASSERT_FALSE(value) << text;
+    EXPECT_NE(value.error().message.find("beyond what can be held"), std::string::npos)
+        << value.error().message;
+  }
+}
+
 TEST(Json, SameKeyInTwoObjectsIsFine) {
   EXPECT_TRUE(ParseJson(R"({"a":{"k":1},"b":{"k":2}})", {}).has_value());
 }

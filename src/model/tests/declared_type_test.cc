@@ -61,6 +61,7 @@ TEST(DeclaredOutput, AnIntegerHasSixtyFourBits) {
   EXPECT_EQ(Mismatch(R"({"n":"integer"})", R"({"n": 9223372036854775807})"), "");
   EXPECT_EQ(Mismatch(R"({"n":"integer"})", R"({"n": -9223372036854775808})"), "");
   EXPECT_NE(Mismatch(R"({"n":"integer"})", R"({"n": 9223372036854775808})"), "");
+  EXPECT_NE(Mismatch(R"({"n":"integer"})", R"({"n": -9223372036854775809})"), "");
   EXPECT_NE(Mismatch(R"({"n":"integer"})", R"({"n": 1e19})"), "");
   EXPECT_EQ(Mismatch(R"({"n":"number"})", R"({"n": 1e19})"), "");
 }
