@@ -571,6 +571,10 @@ Status InlineExecutor::Drain(Duration timeout) {
     grace = std::max(grace, entry->attempt.task().grace);
   }
   if (quiet_.wait_for(lock, std::min(grace, kLongestWait), quiet)) return {};
+  if (running_ == 0) {  // all have stopped; another thread is still telling so
+    quiet_.wait(lock, quiet);
+    return {};
+  }
   std::vector<std::string> names;
   const Duration now = ports_.clock.Monotonic();
   for (const auto& [id, entry] : entries_)

@@ -295,11 +295,10 @@ TEST_F(HttpServerTest, FarewellHasABoundInBytes) {
 TEST_F(HttpServerTest, OutageOfAcceptIsSaidOnceAndSoIsItsEnd) {
   const std::string begins = "no connections for monitoring can be accepted; will try again";
   const std::string ends = "connections for monitoring are accepted again";
+#if __has_feature(undefined_behavior_sanitizer)
+  GTEST_SKIP() << "UBSan needs files itself, to look at a class for the first time";
+#endif
   server_ = Open({.accept_again = 1ms});
-  // UBSan opens files to look at a class for the first time: at the logger's, and at an error's.
-  static_cast<Logger&>(log_).Error("seen");
-  EXPECT_FALSE(HttpServer::Listen(server_->address(), {}, Handle, log_));
-  EXPECT_EQ(log_.Await("seen", 1), 1);
   for (int outage = 1; outage <= 2; ++outage) {
     Client client;
     {
