@@ -12,6 +12,8 @@ namespace headworks::engine {
 namespace {
 
 constexpr std::size_t kInboxBatch = 1'000;
+/// With more to do than this, no runs are admitted.
+constexpr std::size_t kAdmitBacklog = 1'000;
 /// Task states that are loaded in one go: one large run, or many small ones.
 constexpr std::size_t kAdmitStates = 20'000;
 /// What a run that has to be read counts for beside its tasks.
@@ -281,7 +283,7 @@ bool Engine::HasRoom(std::uint32_t tasks) const {
 
 bool Engine::MayAdmit() const {
   return due_in_store_ && !memory_full_ && clock_.Monotonic() >= admit_at_ &&
-         backlog_.size() <= options_.admit_batch;
+         backlog_.size() <= kAdmitBacklog;
 }
 
 Result<Engine::DuePage> Engine::ReadDuePage(Instant now) const {

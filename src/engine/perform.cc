@@ -325,7 +325,9 @@ void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspect
     executor::ForAttempt(logger_, attempt)
         .Warning("it is not known what became of an attempt; asking again",
                  {{"why", unknown->why}});
-    if (const auto soft = soft_failures_.find(ref); soft != soft_failures_.end())
+    // Asked about twice in one go, it may have been offered in between: that has its own timer.
+    if (const auto soft = soft_failures_.find(ref);
+        soft != soft_failures_.end() && soft->second.answers == kInDoubt)
       ArmSoft(ref, soft->second, Timer::Kind::kInspect, kInspectAgain);
   }
 }

@@ -17,7 +17,7 @@ inline constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;
 /// kInvalidArgument says what is wrong with it, or is not as `spec` declares it.
 Result<std::string> ReadOutputFile(const model::OutputSpec& spec, const std::string& path);
 
-/// What a task wrote to stdout, as its output by `spec.mode`: kStdoutJson = the object that it is, or
+/// What a task wrote to stdout, as its output by `spec.mode`: kStdoutJson = the object it is, or
 /// {"result": ...} around any other JSON value; kStdoutLines = {"lines": [...]}; kStdout =
 /// {"text": ...} without the newline at its end.
 Result<std::string> OutputOfStdout(const model::OutputSpec& spec, std::string_view text);

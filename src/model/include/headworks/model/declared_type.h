@@ -16,7 +16,7 @@ std::string_view DescribeType(ParamType type);
 /// Whether `value` is of `type`.  A whole number may be written 2.0, a number 2.
 bool IsOfType(ParamType type, const boost::json::value& value);
 
-/// Whether expressions know `value` as an int: a whole number, also one written 2.0, within 64 bits.
+/// Whether expressions know `value` as an int: a whole number within 64 bits, or one written 2.0.
 bool IsInt(const boost::json::value& value);
 
 /// Whether a task's result has the fields that its `output` declares, each of its type.

@@ -76,8 +76,8 @@ struct RunnerOptions {
   /// Executors of your own, by key, beside "inline" and "process".  Borrowed; each must outlive the
   /// runner.  One that neither of the keys below names fails Open.
   std::map<std::string, executor::Executor*> executors;
-  /// Keys of the executors that C++ functions and commands go to.  An unknown one fails Open.  A run
-  /// with a live attempt that is with another one is left alone until that is configured again.
+  /// Keys of the executors that C++ functions and commands go to.  An unknown one fails Open.  A
+  /// run whose live attempt is with another one is left alone until that is configured again.
   std::string function_executor = "inline";
   std::string command_executor = "process";
 
