@@ -221,6 +221,7 @@ constexpr Setting kSettings[] = {
      SetTenantWeights,
      [](const Settings& s) {
        std::vector<std::string> weights;
+       weights.reserve(s.runner.tenant_weights.size());
        for (const auto& [tenant, weight] : s.runner.tenant_weights)
          weights.push_back(fmt::format("{}={}", tenant, weight));
        return fmt::format("{}", fmt::join(weights, ","));

@@ -154,11 +154,10 @@ TEST_P(RunnerTest, TemplatesArePutIntoCommands) {
   w.BaseDir(folder_.string()).Env("GREETING", "total ${{ params.dir }}");
   fs::create_directories(folder_ / "sub");
   w.Task("price").Function("price");
+  const std::string say = R"(printf '{"text": "%s", "where": "%s", "n": "%s"}' "$1" "$PWD" "$N" )";
   w.Task("say")
-      .Exec({"/bin/sh", "-c",
-             R"(printf '{"text": "%s", "where": "%s", "n": "%s"}' )"
-             R"("$1" "$PWD" "$N" > $HEADWORKS_OUTPUT)",
-             "sh", "${{ env.GREETING }} is ${{ needs.price.output.total }}"})
+      .Exec({"/bin/sh", "-c", say + "> $HEADWORKS_OUTPUT", "sh",
+             "${{ env.GREETING }} is ${{ needs.price.output.total }}"})
       .Needs({"price"})
       .Env("N", "${{ needs.price.output.total + 1 }}")
       .Cwd("${{ params.dir }}");
