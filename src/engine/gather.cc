@@ -281,32 +281,6 @@ bool Engine::HasRoom(std::uint32_t tasks) const {
          (slots_.size() < options_.max_runs && task_states_ + tasks <= options_.max_task_states);
 }
 
-bool Engine::MayAdmit() const {
-  return due_in_store_ && !memory_full_ && clock_.Monotonic() >= admit_at_ &&
-         backlog_.size() <= kAdmitBacklog;
-}
-
-Result<Engine::DuePage> Engine::ReadDuePage(Instant now) const {
-  DuePage page{.after = due_after_};
-  HEADWORKS_ASSIGN(page.runs, database_.runs().ListDue(shards_, now + kScanInterval, due_after_,
-                                                       options_.admit_batch));
-  page.last = page.runs.size() < options_.admit_batch;
-  return page;
-}
-
-void Engine::ReadAhead() {
-  auto page = ReadDuePage(clock_.Now());
-  if (page) due_page_ = *std::move(page);  // else it is read, and complained of, when it is wanted
-}
-
-void Engine::ForgetDue(const store::Round& round) {
-  if (!due_page_) return;
-  std::erase_if(due_page_->runs, [&](const model::RunHeader& due) {
-    const auto number = [](const store::RunWrite& write) { return write.header.run_no; };
-    return std::ranges::binary_search(round.runs, due.run_no, {}, number);
-  });
-}
-
 void Engine::Admit() {
   const Duration mono = clock_.Monotonic();
   if (mono >= next_scan_) {
@@ -314,17 +288,17 @@ void Engine::Admit() {
     if (options_.recover) due_in_store_ = true;
     PassPlaceOn(RunNo(0));  // should one have missed its turn
   }
-  if (!MayAdmit()) return;
+  if (!due_in_store_ || memory_full_ || mono < admit_at_ || backlog_.size() > kAdmitBacklog) return;
   const Instant now = clock_.Now();
-  auto ahead = std::exchange(due_page_, std::nullopt);
-  auto page = ahead && ahead->after == due_after_ ? *std::move(ahead) : ReadDuePage(now);
-  if (!page) {
-    logger_.Warning("due runs cannot be listed", {{"error", page.error().message}});
+  auto due =
+      database_.runs().ListDue(shards_, now + kScanInterval, due_after_, options_.admit_batch);
+  if (!due) {
+    logger_.Warning("due runs cannot be listed", {{"error", due.error().message}});
     admit_at_ = mono + kScanAgain;
     return;
   }
   std::size_t admitted = 0;
-  for (auto& run : page->runs) {
+  for (auto& run : *due) {
     if (admitted >= kAdmitStates) return;  // the rest after this round
     const std::uint32_t tasks = std::accumulate(run.counts.begin(), run.counts.end(), 0U);
     admitted += tasks + (run.state == model::RunState::kPending ? 0 : kLoadStates);
@@ -339,7 +313,7 @@ void Engine::Admit() {
     }
     due_after_ = here;
   }
-  if (page->last) {
+  if (due->size() < options_.admit_batch) {
     due_in_store_ = std::exchange(due_again_, false);
     due_after_.reset();
   }

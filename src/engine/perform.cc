@@ -22,7 +22,6 @@ constexpr Duration kAskAgain = std::chrono::seconds(1);
 
 void Engine::Perform(const store::Round& round, std::vector<Work>& works) {
   for (const std::int64_t id : round.consumed) inbox_held_.erase(id);
-  ForgetDue(round);
   for (const auto& guard : round.guards)
     guards_[static_cast<std::size_t>(guard.shard.value)].round = guard.round;
   lease_due_ = clock_.Monotonic() + options_.lease_ttl / 3;

@@ -83,9 +83,7 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
 
 bool Engine::TryCommit() {
   const Duration begin = clock_.Monotonic();
-  const bool ahead = !due_page_ && MayAdmit();
-  Status committed = ahead ? database_.runs().CommitWhile(pending_->round, [this] { ReadAhead(); })
-                           : database_.runs().Commit(pending_->round);
+  Status committed = database_.runs().Commit(pending_->round);
   stats_.commit_duration.Observe(clock_.Monotonic() - begin);
   if (!committed) ++stats_.commits_failed;
   bool& unknown = pending_->maybe_committed;

@@ -100,16 +100,6 @@ Status FaultDatabase::Commit(const store::Round& round) {
   return done;
 }
 
-Status FaultDatabase::CommitWhile(const store::Round& round,
-                                  const std::function<void()>& meanwhile) {
-  const bool beside = dice_.Chance(weather_.faults.beside);
-  const bool before = beside && dice_.Chance(500);
-  if (before) meanwhile();
-  Status done = Commit(round);
-  if (beside && !before) meanwhile();
-  return done;
-}
-
 Result<std::vector<store::Guard>> FaultDatabase::Acquire(std::span<const Shard> shards,
                                                          std::string_view owner, Duration ttl) {
   if (incarnation_.crashed) return Unavailable("acquire");

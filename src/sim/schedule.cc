@@ -190,7 +190,6 @@ World::World(const ScheduleOptions& options)
   if (dice_.Chance(300)) engine_options_.max_round_rows = 1 + dice_.Below(40);
   if (options_.plain) return;
   if (dice_.Chance(500)) buffer_size_ = 1 + dice_.Below(4);
-  weather_.faults.beside = 700;
   // Whoever lives for one commit only has to see all runs before it.
   if (!options_.restart_after_each_commit && dice_.Chance(500))
     engine_options_.admit_batch = 1 + dice_.Below(4);

@@ -126,10 +126,6 @@ class MemoryStore final : public store::Database,
     return {};
   }
 
-  Status CommitWhile(const store::Round& round, const std::function<void()>&) override {
-    return Commit(round);
-  }
-
   Result<store::RunImage> LoadRun(const TenantId& tenant, RunNo run) override {
     HEADWORKS_TRY(store::CheckTenant(tenant));
     const std::lock_guard lock(s_.mutex);

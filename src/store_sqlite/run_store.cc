@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <system_error>
-#include <thread>
 
 #include "headworks/store/checks.h"
 #include "rows.h"
@@ -123,20 +121,6 @@ Status SqliteRunStore::Commit(const store::Round& round) {
     }
     return {};
   });
-}
-
-Status SqliteRunStore::CommitWhile(const store::Round& round,
-                                   const std::function<void()>& meanwhile) {
-  Status committed;
-  std::jthread beside;
-  try {
-    beside = std::jthread([&] { committed = Commit(round); });
-  } catch (const std::system_error&) {
-    return Commit(round);  // there is no thread to be had
-  }
-  meanwhile();
-  beside.join();
-  return committed;
 }
 
 Result<store::RunImage> SqliteRunStore::LoadRun(const TenantId& tenant, RunNo run) {

@@ -15,7 +15,6 @@ class SqliteRunStore final : public store::RunStore {
   Status Release(std::span<const store::Guard> guards) override;
   Result<store::Guard> ReadGuard(Shard shard) override;
   Status Commit(const store::Round& round) override;
-  Status CommitWhile(const store::Round& round, const std::function<void()>& meanwhile) override;
   Status Renew(std::span<const store::Guard> guards, Duration ttl) override;
   Result<store::RunImage> LoadRun(const TenantId& tenant, RunNo run) override;
   Result<std::vector<model::RunHeader>> ListDue(std::span<const Shard> shards, Instant until,

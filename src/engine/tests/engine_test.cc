@@ -105,35 +105,6 @@ TEST_F(EngineTest, ARunIsListedAnewOnlyWhenItEndsAndItsRowsAreKnown) {
   EXPECT_TRUE(ended.tasks.at(0).known);
 }
 
-TEST_F(EngineTest, DueRunsAreReadWhileARoundIsCommitted) {
-  const auto workflow = Put(Tasks("w", 1));
-  engine_.StopQueueing();
-  std::array started{Start(*workflow), Start(*workflow), Start(*workflow)};
-  Tick();
-  ASSERT_TRUE(engine_.Close());
-  const auto in_store = [&](std::size_t i) { return Stored((*started.at(i))->run); };
-
-  store_.beside = true;
-  store_.lists = 0;
-  ManualDispatcher dispatcher;
-  Engine next({.owner = "next", .admit_batch = 1}, store_, dispatcher, evaluator_, clock_, random_,
-              logger_, nullptr);
-  ASSERT_TRUE(next.Open());
-  // The round that starts the first run cancels the second, which was read as it was before.
-  next.Execute(
-      {.tenant = tenant_, .kind = control::CommandKind::kCancel, .run = in_store(1).run_no},
-      [](const Status& done) { EXPECT_TRUE(done); });
-  next.Tick();
-  EXPECT_EQ(store_.lists, 2);
-  EXPECT_EQ(in_store(1).state, RunState::kCancelled);
-  for (int i = 0; i < 4; ++i) next.Tick();
-  EXPECT_EQ(in_store(1).state, RunState::kCancelled);
-  EXPECT_EQ(next.stats().runs_stuck, 0U);
-  EXPECT_EQ(dispatcher.taken.size(), 2U);
-  EXPECT_EQ(in_store(2).state, RunState::kRunning);
-  EXPECT_EQ(store_.lists, 4) << "one for each run, and one that finds no more";
-}
-
 TEST_F(EngineTest, ItSaysWhenNothingIsQueuedAnyMore) {
   const auto workflow = Put(Tasks("w", 1));
   Start(*workflow);

@@ -79,9 +79,6 @@ class WatchedStore final : public store::Database, private store::RunStore {
   /// Commits, and then says that nobody knows.
   int replies_to_lose = 0;
   int loads = 0;
-  int lists = 0;
-  /// Lets the engine read while a commit is under way, before what it changes is seen.
-  bool beside = false;
   std::vector<store::Round> sent;
 
   store::RunStore& runs() override { return *this; }
@@ -97,10 +94,6 @@ class WatchedStore final : public store::Database, private store::RunStore {
     if (!done || replies_to_lose == 0) return done;
     --replies_to_lose;
     return Error{Code::kUnavailable, "the reply was lost"};
-  }
-  Status CommitWhile(const store::Round& round, const std::function<void()>& meanwhile) override {
-    if (beside) meanwhile();
-    return Commit(round);
   }
   Result<std::vector<store::Guard>> Acquire(std::span<const Shard> shards, std::string_view owner,
                                             Duration ttl) override {
@@ -120,7 +113,6 @@ class WatchedStore final : public store::Database, private store::RunStore {
   Result<std::vector<model::RunHeader>> ListDue(std::span<const Shard> shards, Instant until,
                                                 std::optional<DueAfter> after,
                                                 std::size_t limit) override {
-    ++lists;
     return inner_->runs().ListDue(shards, until, after, limit);
   }
   Result<std::optional<model::RunHeader>> FindStartKey(const TenantId& tenant,

@@ -27,47 +27,6 @@ TEST_P(Conformance, RunComesBackWithEveryField) {
   }
 }
 
-TEST_P(Conformance, ACommitBesideAReaderAnswersAsAnyOther) {
-  Own();
-  EXPECT_OK(Commit(NewRun(PlainHeader(RunNo(1)))));
-  std::vector<RunNo> before, after, seen;
-  const auto list = [this](std::vector<RunNo>& into) {
-    const auto due = runs().ListDue(std::array{kShard}, kT0, std::nullopt, 10);
-    ASSERT_TRUE(due) << due.error().message;
-    for (const auto& run : *due) into.push_back(run.run_no);
-  };
-  int calls = 0;
-  const auto meanwhile = [&] {
-    ++calls;
-    list(seen);
-  };
-  list(before);
-  Round round = NextRound();
-  round.runs = {NewRun(PlainHeader(RunNo(2)))};
-  EXPECT_OK(runs().CommitWhile(round, meanwhile));
-  list(after);
-  EXPECT_EQ(after.size(), before.size() + 1);
-  EXPECT_LE(calls, 1);
-  if (calls == 1) EXPECT_TRUE(seen == before || seen == after);
-  EXPECT_EQ(runs().ReadGuard(kShard)->round, round.guards[0].round);
-
-  // Not the next round, but the same once more.
-  EXPECT_CODE(runs().CommitWhile(round, [] {}), Code::kLeaseLost);
-  guard_.round = round.guards[0].round;
-  Round again = NextRound();
-  again.runs = {NewRun(PlainHeader(RunNo(1))), NewRun(PlainHeader(RunNo(3)))};
-  const int called = calls;
-  seen.clear();
-  EXPECT_CODE(runs().CommitWhile(again, meanwhile), Code::kConflict);
-  if (calls > called) EXPECT_EQ(seen, after);
-  EXPECT_CODE(runs().LoadRun(kTenant, RunNo(3)), Code::kNotFound);
-  EXPECT_EQ(runs().ReadGuard(kShard)->round, guard_.round);
-  Round bad = NextRound();
-  bad.guards[0].shard = Shard(-1);
-  EXPECT_CODE(runs().CommitWhile(bad, [] {}), Code::kInvalidArgument);
-  EXPECT_OK(runs().CommitWhile(NextRound(), meanwhile));
-}
-
 TEST_P(Conformance, StuckRunComesBackWithItsReason) {
   Own();
   model::RunHeader h = PlainHeader(RunNo(1));

@@ -1,16 +1,7 @@
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <cstddef>
-#include <iterator>
-#include <system_error>
-#include <thread>
 
 #include "headworks/store_conformance/harness.h"
 #include "headworks/store_sqlite/admin.h"
@@ -43,39 +34,6 @@ TEST(SqliteOwnership, SecondEngineIsRefusedAndToldWhoOwnsTheFile) {
       << refused.error().message;
   EXPECT_NE(refused.error().message.find(host.data()), std::string::npos)
       << refused.error().message;
-}
-
-/// From here on this process starts no thread.
-bool DenyThreads() {
-  sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog filter{std::size(program), program};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-}
-
-TEST(SqliteOwnershipDeathTest, ACommitBesideAReaderNeedsNoThread) {
-  const ScratchFolder folder;
-  const auto commit = [&] {
-    const auto db = MustOpen(folder.File("db"));
-    Engine engine(*db);
-    if (!engine.Own() || !DenyThreads()) _exit(2);
-    try {
-      std::thread([] {}).join();
-      _exit(3);
-    } catch (const std::system_error&) {
-    }
-    const store::Round round = engine.NextRound();
-    const Status first = db->runs().CommitWhile(round, [] { _exit(4); });
-    const Status again = db->runs().CommitWhile(round, [] {});
-    _exit(first && !again && again.error().code == Code::kLeaseLost ? 0 : 5);
-  };
-  EXPECT_EXIT(commit(), testing::ExitedWithCode(0), "");
 }
 
 TEST(SqliteOwnership, AnyoneMayAskWhetherAnEngineLivesWithoutBeingInItsWay) {

@@ -242,11 +242,6 @@ class Engine final : public executor::AttemptSink,
     bool maybe_committed = false;
     Duration retry_at{0};
   };
-  struct DuePage {
-    std::optional<store::RunStore::DueAfter> after;
-    std::vector<model::RunHeader> runs;
-    bool last = false;
-  };
   struct Stuck {
     TenantId tenant;
     RunNo run;
@@ -270,11 +265,6 @@ class Engine final : public executor::AttemptSink,
   /// An event of a run in memory.
   Work EventOf(const Slot& slot, model::Event event) const;
   void Admit();
-  bool MayAdmit() const;
-  Result<DuePage> ReadDuePage(Instant now) const;
-  void ReadAhead();
-  /// What a round changed is not to be admitted as it was before.
-  void ForgetDue(const store::Round& round);
   /// False: the store did not answer, so it is to be done later.
   bool AdmitRun(model::RunHeader run, Instant now);
   bool HasRoom(std::uint32_t tasks) const;
@@ -452,7 +442,6 @@ class Engine final : public executor::AttemptSink,
   Duration admit_at_{0};
   Duration next_scan_{0};
   std::optional<store::RunStore::DueAfter> due_after_;
-  std::optional<DuePage> due_page_;  // read while a round was committed
   EngineStats stats_;
 };
 

@@ -18,8 +18,7 @@ struct StoreFaults {
   unsigned unavailable = 0;         // nothing happened
   unsigned reply_lost = 0;          // it happened
   unsigned read_unavailable = 0;
-  unsigned full = 0;    // begins a time of kAtCapacity
-  unsigned beside = 0;  // the engine may read while a round is committed
+  unsigned full = 0;  // begins a time of kAtCapacity
   bool restart_after_each_commit = false;
 };
 
@@ -63,7 +62,6 @@ class FaultDatabase final : public store::Database,
   Status Release(std::span<const store::Guard> guards) override;
   Result<store::Guard> ReadGuard(Shard shard) override;
   Status Commit(const store::Round& round) override;
-  Status CommitWhile(const store::Round& round, const std::function<void()>& meanwhile) override;
   Status Renew(std::span<const store::Guard> guards, Duration ttl) override;
   Result<store::RunImage> LoadRun(const TenantId& tenant, RunNo run) override;
   Result<std::vector<model::RunHeader>> ListDue(std::span<const Shard> shards, Instant until,

@@ -143,10 +143,6 @@ class RunStore {
   ///   run is not terminal; a consumed row is not there.  kNotFound: a run to update, or a known
   ///   task row, is not there.
   virtual Status Commit(const Round& round) = 0;
-  /// The same.  A store whose commit can run beside the caller's thread calls `meanwhile` on that
-  /// thread, at most once and before it returns; it may only read, and sees the store before the
-  /// round or after it.
-  virtual Status CommitWhile(const Round& round, const std::function<void()>& meanwhile) = 0;
   /// Extends the leases by `ttl` without a round; kLeaseLost if one is not held.
   virtual Status Renew(std::span<const Guard> guards, Duration ttl) = 0;
 
@@ -159,7 +155,6 @@ class RunStore {
   struct DueAfter {
     int priority = 0;
     RunNo run;
-    bool operator==(const DueAfter&) const = default;
   };
   virtual Result<std::vector<model::RunHeader>> ListDue(std::span<const Shard> shards,
                                                         Instant until,
