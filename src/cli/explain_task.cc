@@ -105,7 +105,7 @@ void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& 
     lines.push_back(fmt::format("its last attempt, try {}, ended in {} ({})", last->try_no,
                                 no_more ? "failure" : model::VerdictName(last->outcome.verdict),
                                 DescribeEnd(view, *last)));
-    if (!last->outcome.error.empty())
+    if (!last->outcome.error.empty() && !StoppedByDeadline(view, *last))
       lines.push_back(fmt::format("error: {}", last->outcome.error));
   }
   if (state.state == TaskState::kUpstreamFailed || state.state == TaskState::kSkipped)

@@ -65,13 +65,9 @@ Result<Graph> GraphOf(const model::Workflow& workflow) {
                                workflow.size(), count, kMostDrawn)};
     graph = ByLevel(workflow, levels, count);
   } else {
-    // on_cancel and finally tasks stand behind all others, as they run.
-    std::uint32_t behind = 0;
     for (std::uint32_t no = 0; no < workflow.size(); ++no) {
       const model::Task& task = workflow.task(TaskNo(no));
-      if (task.role == model::TaskRole::kMain) behind = std::max(behind, levels[no] + 1);
-      const std::uint32_t first = task.role == model::TaskRole::kMain ? 0 : behind;
-      graph.nodes.push_back({Label(task.id), first + levels[no], task.role});
+      graph.nodes.push_back({Label(task.id), levels[no], task.role});
       for (const TaskNo up : workflow.upstreams(TaskNo(no))) graph.edges.emplace_back(up.value, no);
     }
   }

@@ -121,7 +121,7 @@ class LivePresenter final : public Presenter {
     std::string text;
     if (last != nullptr && last->epoch == task.epoch && !model::IsLive(task.state) &&
         last->outcome.verdict != model::Verdict::kSucceeded)
-      text = DescribeEnd(view, *last);
+      text = DescribeEnd(view, *last) + (IsAllowedFailure(view, no) ? " (allowed)" : "");
     if (const auto printed = last_line_.find(no.value); printed != last_line_.end())
       text += (text.empty() ? "" : ": ") + printed->second;
     return text;

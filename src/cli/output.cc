@@ -9,6 +9,7 @@
 
 #include "headworks/base/check.h"
 #include "headworks/base/json.h"
+#include "terminal.h"
 
 namespace headworks::cli {
 namespace {
@@ -130,7 +131,7 @@ std::string FitToWidth(std::string_view text, std::size_t width) {
     }
     const auto first = static_cast<unsigned char>(text[at]);
     const std::size_t bytes = std::min(CharacterBytes(first), text.size() - at);
-    if (first < 0x20 || first == 0x7F)
+    if (first < 0x20 || first == 0x7F || ControlLength(text.substr(at)) > 0)
       fit += ' ';
     else
       fit += text.substr(at, bytes);

@@ -156,9 +156,14 @@ Result<std::vector<model::StoredTask>> RunReader::ReadRows(Runner& runner, RunVi
 
 std::vector<std::uint32_t> Levels(const model::Workflow& workflow) {
   std::vector<std::uint32_t> levels(workflow.size(), 0);
-  for (std::uint32_t no = 0; no < workflow.size(); ++no)
+  std::uint32_t behind = 0;
+  for (std::uint32_t no = 0; no < workflow.size(); ++no) {
+    const bool main = workflow.task(TaskNo(no)).role == model::TaskRole::kMain;
+    if (!main) levels[no] = behind;
     for (const TaskNo up : workflow.upstreams(TaskNo(no)))
       levels[no] = std::max(levels[no], levels[up.value] + 1);
+    if (main) behind = std::max(behind, levels[no] + 1);
+  }
   return levels;
 }
 

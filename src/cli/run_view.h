@@ -81,7 +81,8 @@ class RunReader {
   std::shared_ptr<const model::Workflow> workflow_;
 };
 
-/// Longest way from a root, per task.
+/// Longest way from a root, per task; on_cancel and finally tasks stand behind all others, as they
+/// run.
 std::vector<std::uint32_t> Levels(const model::Workflow& workflow);
 
 /// "exit code 3", "timeout", "signal 9 (Killed)".

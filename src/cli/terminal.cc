@@ -105,6 +105,21 @@ std::string Terminal::Foreign(std::string_view bytes) const {
   return screen ? ForScreen(bytes) : log_store::DisplayText(bytes);
 }
 
+std::size_t ControlLength(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const auto within = [](unsigned value, unsigned first, unsigned last) {
+    return first <= value && value <= last;
+  };
+  if (byte(0) == 0xC2) return within(byte(1), 0x80, 0x9F) ? 2 : 0;
+  if (byte(0) == 0xD8) return byte(1) == 0x9C ? 2 : 0;  // U+061C
+  if (byte(0) != 0xE2) return 0;
+  const bool mark = byte(1) == 0x80 && (within(byte(2), 0x8E, 0x8F) || within(byte(2), 0xAA, 0xAE));
+  const bool isolate = byte(1) == 0x81 && within(byte(2), 0xA6, 0xA9);
+  return mark || isolate ? 3 : 0;
+}
+
 std::string ForScreen(std::string_view bytes) {
   if (bytes.ends_with('\r')) bytes.remove_suffix(1);
   const std::string valid = log_store::DisplayText(bytes);
@@ -116,10 +131,12 @@ std::string ForScreen(std::string_view bytes) {
       continue;
     }
     const auto c = static_cast<unsigned char>(rest.front());
-    if (c == 0xC2 && static_cast<unsigned char>(rest[1]) < 0xA0) {  // U+0080 to U+009F
+    if (const std::size_t length = ControlLength(rest); length > 0) {
       text += "\xEF\xBF\xBD";
-      rest.remove_prefix(1);
-    } else if ((c < ' ' && c != '\t' && c != '\n') || c == 0x7F) {
+      rest.remove_prefix(length);
+      continue;
+    }
+    if ((c < ' ' && c != '\t' && c != '\n') || c == 0x7F) {
       text += {'^', static_cast<char>(c ^ 0x40)};
     } else {
       text += rest.front();

@@ -28,8 +28,11 @@ struct Terminal {
   std::string Foreign(std::string_view bytes) const;
 };
 
+/// Bytes of the character that `text` begins with, if it is one that acts on a screen and is no
+/// ASCII: U+0080 to U+009F, or one that turns the direction of text (Unicode's Bidi_Control).
+std::size_t ControlLength(std::string_view text);
 /// Text that does nothing to a screen but be read: escape sequences and a last "\r" are dropped,
-/// other control characters become visible ("^H"); tabs and newlines stay.
+/// other control characters become visible ("^H", U+FFFD); tabs and newlines stay.
 std::string ForScreen(std::string_view bytes);
 
 struct TerminalSize {

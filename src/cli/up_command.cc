@@ -180,13 +180,13 @@ Result<Exit> Up(const Context& context, const std::string& folder) {
 
   HEADWORKS_ASSIGN(const auto unfinished,
                    runner->query().ListRuns(context.tenant(), UnfinishedRuns()));
-  Print(fmt::format("engine is up on {}, continuing {} unfinished runs\n",
-                    StoreName(context.settings().runner), unfinished.size()));
   std::unique_ptr<metrics_http::HttpServer> monitoring;
   if (const std::string& address = context.settings().metrics_listen; !address.empty()) {
     HEADWORKS_ASSIGN(monitoring, ServeMonitoring(address, *runner, context.logger));
-    Print(fmt::format("metrics are at http://{}/metrics\n", monitoring->address()));
   }
+  Print(fmt::format("engine is up on {}, continuing {} unfinished runs\n",
+                    StoreName(context.settings().runner), unfinished.size()));
+  if (monitoring) Print(fmt::format("metrics are at http://{}/metrics\n", monitoring->address()));
   std::optional<Folder> watched;
   if (!folder.empty()) {
     watched.emplace(context, *runner, folder);

@@ -366,10 +366,12 @@ void Engine::KeepLease() {
   const Duration mono = clock_.Monotonic();
   if (mono < lease_due_) return;
   lease_due_ = mono + options_.lease_ttl / 3;
-  if (auto renewed = database_.runs().Renew(guards_, options_.lease_ttl); !renewed) {
-    if (renewed.error().code == Code::kLeaseLost) return Lose(renewed.error());
-    logger_.Warning("lease cannot be renewed", {{"error", renewed.error().message}});
-  }
+  const auto renewed = database_.runs().Renew(guards_, options_.lease_ttl);
+  renewal_failed_ = !renewed;
+  if (renewed) return;
+  if (renewed.error().code == Code::kLeaseLost) return Lose(renewed.error());
+  stats_.trouble = renewed.error().message;
+  logger_.Warning("lease cannot be renewed", {{"error", stats_.trouble}});
 }
 
 }  // namespace headworks::engine

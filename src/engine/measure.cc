@@ -79,7 +79,7 @@ void Engine::Publish() {
   stats_.runs_stuck = stuck_works_.size() + unloadable_.size();
   stats_.timers = timers_.size();
   stats_.lost = lost_;
-  if (!pending_ && !lost_) stats_.trouble.clear();
+  if (!pending_ && !lost_ && !renewal_failed_) stats_.trouble.clear();
   const std::scoped_lock lock(mutex_);
   // A half round queues once more what was queued in the whole one.
   stats_.queueing = (start_tasks_ && !queueing_stopped_) || !isolated_.empty();

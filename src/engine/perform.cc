@@ -25,6 +25,7 @@ void Engine::Perform(const store::Round& round, std::vector<Work>& works) {
   for (const auto& guard : round.guards)
     guards_[static_cast<std::size_t>(guard.shard.value)].round = guard.round;
   lease_due_ = clock_.Monotonic() + options_.lease_ttl / 3;
+  renewal_failed_ = false;
   ++stats_.rounds;
   stats_.rows += round_rows_;
   stats_.round_rows.Observe(static_cast<double>(round_rows_));

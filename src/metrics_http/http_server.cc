@@ -142,10 +142,10 @@ class HttpServer::Impl {
       http::request_parser<http::empty_body> parser;
       parser.header_limit(kLongestHead);
       stream.expires_after(options_.patience);
-      const auto [error, read] = co_await http::async_read(stream, buffer, parser, kAwait);
+      const auto [error, read] = co_await http::async_read_header(stream, buffer, parser, kAwait);
       const bool is_http = error.category() == http::make_error_code(http::error{}).category();
       if (error && (!is_http || error == http::error::end_of_stream)) co_return;
-      again = !error && parser.get().keep_alive();
+      again = !error && parser.get().keep_alive() && parser.is_done();  // a body is not read
       const Response response =
           error ? Response{.status = error == http::error::header_limit ||
                                              error == http::error::buffer_overflow

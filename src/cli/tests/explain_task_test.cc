@@ -68,6 +68,10 @@ TEST_F(ExplainTaskTest, UpstreamThatMayFailIsNotBlamed) {
   EXPECT_EQ(StateText(view_, No("b")), "failed");
 }
 
+TEST_F(ExplainTaskTest, FinallyStandsBehindAllOthers) {
+  EXPECT_EQ(Levels(*view_.workflow), (std::vector<std::uint32_t>{0, 1, 2, 3}));
+}
+
 TEST_F(ExplainTaskTest, FinallyWaitsForAllOthers) {
   task("a").state = TaskState::kSucceeded;
   view_.header.counts[static_cast<std::size_t>(TaskState::kSucceeded)] = 1;

@@ -28,6 +28,7 @@ TEST(FitToWidth, KeepsWhatFitsAndMarksWhatIsCut) {
 
 TEST(FitToWidth, ControlCharactersReachNoScreen) {
   EXPECT_EQ(FitToWidth("a\x1b[2Jb\tc\n", 20), "a [2Jb c ");
+  EXPECT_EQ(FitToWidth("a\u202Egpj.exe\u0085", 20), "a gpj.exe ");
 }
 
 CommandNode Tree() {

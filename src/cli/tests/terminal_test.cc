@@ -31,5 +31,14 @@ TEST(ForScreen, OtherControlCharactersAreShown) {
             "31m\xEF\xBF\xBD");
 }
 
+TEST(ForScreen, NothingTurnsTheDirectionOfText) {
+  for (const char* turn : {"\u061C", "\u200E", "\u200F", "\u202A", "\u202E", "\u2066", "\u2069"})
+    EXPECT_EQ(ForScreen(std::string("a") + turn + "b"), "a\uFFFDb");
+  for (const char* other :
+       {"\u061B", "\u061D", "\u200D", "\u2010", "\u2029", "\u202F", "\u2065", "\u206A"})
+    EXPECT_EQ(ForScreen(other), other);
+  EXPECT_EQ(ControlLength("\xE2\x80"), 0U) << "cut off";
+}
+
 }  // namespace
 }  // namespace headworks::cli

@@ -127,6 +127,27 @@ TEST_F(EngineTest, ItSaysSoWhileTheStoreIsInTroubleToo) {
   EXPECT_EQ(engine_.stats().live_attempts, 1U) << "of the round that is not known";
 }
 
+TEST_F(EngineTest, ALeaseThatCannotBeRenewedIsTroubleUntilItIs) {
+  store_.refuse_renewal = true;
+  clock_.Advance(std::chrono::seconds(20));
+  Tick();
+  EXPECT_EQ(engine_.stats().trouble, "the disk is gone");
+  Tick();
+  EXPECT_EQ(engine_.stats().trouble, "the disk is gone") << "an empty round proves nothing";
+  store_.refuse_renewal = false;
+  clock_.Advance(std::chrono::seconds(20));
+  Tick();
+  EXPECT_EQ(engine_.stats().trouble, "");
+
+  store_.refuse_renewal = true;
+  clock_.Advance(std::chrono::seconds(20));
+  Tick();
+  ASSERT_EQ(engine_.stats().trouble, "the disk is gone");
+  Start(*Put(Tasks("w", 1)));
+  Tick();
+  EXPECT_EQ(engine_.stats().trouble, "") << "a round renews it too";
+}
+
 TEST_F(EngineTest, OneTenantsFloodDoesNotHoldUpAnotherTenantsTask) {
   const TenantId small("small");
   const auto flood = Put(Tasks("w", 500));

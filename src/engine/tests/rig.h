@@ -79,6 +79,7 @@ class WatchedStore final : public store::Database, private store::RunStore {
   /// Commits, and then says that nobody knows.
   int replies_to_lose = 0;
   int loads = 0;
+  bool refuse_renewal = false;
   std::vector<store::Round> sent;
 
   store::RunStore& runs() override { return *this; }
@@ -104,6 +105,7 @@ class WatchedStore final : public store::Database, private store::RunStore {
   }
   Result<store::Guard> ReadGuard(Shard shard) override { return inner_->runs().ReadGuard(shard); }
   Status Renew(std::span<const store::Guard> guards, Duration ttl) override {
+    if (refuse_renewal) return Error{Code::kUnavailable, "the disk is gone"};
     return inner_->runs().Renew(guards, ttl);
   }
   Result<store::RunImage> LoadRun(const TenantId& tenant, RunNo run) override {

@@ -188,7 +188,11 @@ TEST_F(HttpServerTest, OtherMethodsPathsAndFaultsHaveTheirStatus) {
            {"GET /throws HTTP/1.0\r\n\r\n", "500"},
            {"POST /metrics HTTP/1.0\r\nContent-Length: 0\r\n\r\n", "405"},
            {"DELETE /metrics HTTP/1.0\r\n\r\n", "405"},
-           {"POST /metrics HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc", "400"},
+           {"POST /metrics HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc", "405"},
+           {"POST /metrics HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: "
+            "3\r\n\r\n",
+            "405"},
+           {"GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", "200"},
            {"nonsense\r\n\r\n", "400"}})
     EXPECT_TRUE(Ask(request).starts_with("HTTP/1.1 " + status)) << request << Ask(request);
 }

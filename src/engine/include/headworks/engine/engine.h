@@ -435,6 +435,7 @@ class Engine final : public executor::AttemptSink,
   std::unordered_set<std::int64_t> inbox_held_;  // rows that are in memory, not yet consumed
   std::int64_t data_version_ = -1;
   Duration lease_due_{0};
+  bool renewal_failed_ = false;
   // Admission: runs in the store that are not in memory.
   bool due_in_store_ = false;
   bool due_again_ = false;  // something was added behind the scan

@@ -52,7 +52,7 @@ struct EngineStats {
   std::vector<LaneStats> lanes;
   bool queueing = true;  // false: nothing is queued any more, and live_attempts only falls
   bool lost = false;     // another engine owns the shards, or the store is damaged: it has stopped
-  std::string trouble;   // the store refuses rounds: why; empty = none
+  std::string trouble;   // the store refuses rounds or the lease: why; empty = none
 };
 
 }  // namespace headworks::engine
