@@ -1,12 +1,14 @@
 #include "shell_command.h"
 
 #include <algorithm>
-#include <span>
 
 #include "lexer.h"
 
 namespace headworks::expr::internal {
 namespace {
+
+using Reads = ShellGrammar::Reads;
+using Input = ShellGrammar::Input;
 
 template <std::size_t N>
 bool IsOneOf(std::string_view word, const std::string_view (&words)[N]) {
@@ -15,167 +17,75 @@ bool IsOneOf(std::string_view word, const std::string_view (&words)[N]) {
 
 constexpr std::string_view kKeywords[] = {"if",    "then",  "elif", "else", "do",
                                           "while", "until", "{",    "!",    "coproc"};
-/// They run the command behind them.
-constexpr std::string_view kPrefixes[] = {"command", "builtin", "exec", "env",
-                                          "sudo",    "nohup",   "time"};
-/// They read their arguments as code, or as names and indexes that they evaluate.
-constexpr std::string_view kReaders[] = {"eval",     "trap",    "alias",     "let",     "read",
-                                         "unset",    "mapfile", "readarray", "getopts", "compgen",
-                                         "complete", "wait",    "ssh",       "watch",   "parallel"};
 constexpr std::string_view kDeclarations[] = {"export", "readonly", "declare", "typeset", "local"};
-/// With -c or -e the next argument is a program.
-constexpr std::string_view kInterpreters[] = {
-    "sh",     "bash",  "dash",   "ash",     "ksh",  "zsh",  "fish", "su",  "runuser",
-    "script", "flock", "python", "python3", "perl", "ruby", "node", "php", "sed"};
-/// They read programs, or lines for a shell, from standard input.
-constexpr std::string_view kFedPrograms[] = {"ssh",   "psql",  "mysql", "sqlite3", "at",
-                                             "batch", "xargs", "awk",   "make",    "source",
-                                             ".",     "eval",  "bc",    "crontab"};
-/// They run the command that they are given, and their options that take a word of their own.
-struct Runner {
-  std::string_view name;
-  std::string_view valued;
-};
-constexpr Runner kRunners[] = {
-    {"sudo",
-     " -u --user -g --group -h --host -p --prompt -C --close-from -r --role -t --type -T "
-     "--command-timeout -D --chdir -R --chroot -U --other-user -a --auth-type -c "},
-    {"doas", " -u -C -a "},
-    {"env", " -u --unset -C --chdir -a --argv0 "}};
-/// Within a container, after `exec`.  What else they do with their input is theirs to know: they
-/// build images from it, apply what it describes, or hand it to an image's own program.
-constexpr Runner kContainers[] = {
-    {"docker", " -e --env --env-file -u --user -w --workdir --detach-keys "},
-    {"podman", " -e --env --env-file -u --user -w --workdir --detach-keys "},
-    {"nerdctl", " -e --env --env-file -u --user -w --workdir "},
-    {"kubectl", " -c --container -n --namespace --context --kubeconfig "}};
+constexpr std::string_view kContainers[] = {"docker", "podman", "nerdctl", "kubectl", "oc"};
 constexpr std::string_view kArithmeticTests[] = {"-eq", "-ne", "-lt", "-le",
                                                  "-gt", "-ge", "-v",  "-R"};
+/// They assign what they read or print to the variables that they are given.
+constexpr std::string_view kAssigning[] = {"read", "mapfile", "readarray", "printf"};
+constexpr std::string_view kFindRuns[] = {"-exec", "-execdir", "-ok", "-okdir"};
 
-/// The shell itself runs what is assigned to them, or evaluates it as arithmetic.
-constexpr std::string_view kSpecial[] = {
-    "PS0",    "PS1",     "PS2",     "PS3",      "PS4",     "ENV",           "OPTIND",
-    "RANDOM", "SRANDOM", "HISTCMD", "BASH_ENV", "SECONDS", "PROMPT_COMMAND"};
+/// Of `docker exec` and the like.
+constexpr ShellGrammar kExec = {
+    "", Reads::kCommand, Input::kProgramIfNoneGiven,
+    " -e --env --env-file -u --user -w --workdir --detach-keys -c --container -n --namespace "
+    "--context --kubeconfig --index ",
+    1};
 
-std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+constexpr std::string_view kNamesProgram =
+    "names the program to run; write its name into the script (case ... esac chooses between "
+    "several), or";
+constexpr std::string_view kArithmetic =
+    "may become arithmetic or an index, because of declare -i or -n;";
+constexpr std::string_view kIndex = "stands in or behind an index, which is arithmetic;";
 
-void Refuse(const ShellWord& word, const std::string& reason, std::vector<ShellDanger>* dangers) {
-  for (std::size_t i = word.first_expression; i < word.end_expression; ++i) {
-    dangers->push_back({i, reason});
-  }
+/// Whether what the word begins with is known only when the script runs.
+bool StartsWithExpression(const ShellWord& word) {
+  const std::size_t first = word.text.find_first_not_of(kVariable);
+  return first != std::string::npos && word.text[first] == kExpression;
 }
 
-void RefuseAll(std::span<const ShellWord> words, const std::string& reason,
-               std::vector<ShellDanger>* dangers) {
-  for (const ShellWord& word : words) Refuse(word, reason, dangers);
+/// Whether it is `$X` without quotes: several words, or none.
+bool IsBareVariable(const ShellWord& word) {
+  return !word.quoted && word.text.find_first_not_of(kVariable) == std::string::npos;
 }
 
-bool Has(std::span<const ShellWord> words, std::string_view text) {
-  return std::any_of(words.begin(), words.end(),
-                     [&](const ShellWord& word) { return word.text == text; });
+/// Why a value may not stand where `name` reads code.
+std::string ReadAsCode(const ShellGrammar& grammar, std::string_view name) {
+  if (name == "printf") return "is the format of printf; write printf '%s' VALUE, or";
+  if (grammar.reads == Reads::kCode) return "is read by " + std::string(name) + " as code;";
+  return "is read by " + std::string(name) +
+         " as its program or the name of one; pass it as an argument (sh -c '... \"$1\"' sh VALUE, "
+         "awk -v x=VALUE), or";
 }
 
-/// Whether a word is an option that ends in c or e, as in `bash -ec`.
-bool TakesProgram(std::string_view option) {
-  return option.size() > 1 && option[0] == '-' && option[1] != '-' &&
-         (option.back() == 'c' || option.back() == 'e');
+bool Any(std::span<const ShellWord> words, char part) {
+  return std::ranges::any_of(words, [&](const ShellWord& word) { return word.has(part); });
 }
 
-void CheckInterpreters(std::span<const ShellWord> words, std::vector<ShellDanger>* dangers) {
-  bool interpreter = false;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (interpreter && TakesProgram(words[i].text) && i + 1 < words.size()) {
-      const bool dashes = words[i + 1].text == "--" && i + 2 < words.size();
-      Refuse(words[i + (dashes ? 2 : 1)],
-             "is part of a program that another interpreter will read; pass it as an argument "
-             "behind the program (sh -c '... \"$1\"' sh VALUE), or",
-             dangers);
-    }
-    interpreter = interpreter || IsOneOf(BaseName(words[i].text), kInterpreters);
-  }
+/// Whether it names standard input, or a file that is open already.
+bool NamesInput(std::string_view text) {
+  return text == "-" || text == "/dev/stdin" || text.starts_with("/dev/fd/") ||
+         text.starts_with("/proc/self/fd/");
 }
 
-template <std::size_t N>
-const Runner* FindRunner(const Runner (&runners)[N], std::string_view name) {
-  const auto found = std::find_if(std::begin(runners), std::end(runners),
-                                  [&](const Runner& runner) { return runner.name == name; });
-  return found == std::end(runners) ? nullptr : found;
-}
-
-/// Where a value begins that stands in the option itself, or would: behind its first short letter
-/// that takes one, or at '='.  npos = it takes none.
-std::size_t ValueOf(const Runner& runner, std::string_view option) {
-  if (option.starts_with("--")) return option.find('=');
-  for (std::size_t i = 1; i < option.size(); ++i) {
-    const char letter[] = {' ', '-', option[i], ' '};
-    if (runner.valued.find(std::string_view(letter, 4)) != std::string_view::npos) return i + 1;
-  }
-  return std::string_view::npos;
-}
-
-/// Whether the word behind an option belongs to it: `--user root`, which may be cut to `--us`, and
-/// `-u root`, also in a group as `-Eu root`, but not `-uroot`.
-bool TakesNextWord(const Runner& runner, const std::string& option) {
-  if (!option.starts_with("--")) return ValueOf(runner, option) == option.size();
-  return option.size() > 2 && runner.valued.find(' ' + option) != std::string_view::npos;
-}
-
-/// The word of `words` behind the options at their front, or their end.
-std::size_t SkipOptions(const Runner& runner, std::span<const ShellWord> words) {
-  std::size_t i = 0;
-  for (; i < words.size() && words[i].text.starts_with('-'); ++i) {
-    if (TakesNextWord(runner, words[i].text)) ++i;
-  }
-  return std::min(i, words.size());
-}
-
-/// Whether what stands behind sudo or env asks for a shell without naming it: `sudo -s`, `env -S
-/// TEXT`, or a command that is known only when the script runs.
-bool RunsUnnamedShell(const Runner& runner, std::span<const ShellWord> words) {
-  const bool is_env = runner.name == "env";
-  std::size_t command = SkipOptions(runner, words);
-  for (const ShellWord& option : words.first(command)) {
-    const std::string_view text = option.text;
-    // Which option it is, is known only when the script runs.
-    if (text.starts_with('-') && text.find(kValue) < ValueOf(runner, text)) return true;
-    const bool is_long = text.starts_with("--");
-    const bool is_short = !is_long && text.starts_with('-');
-    if (is_short && text.find_first_of(is_env ? "S" : "si") != std::string_view::npos) return true;
-    if (is_long && (is_env ? text.starts_with("--split") : text == "--shell" || text == "--login"))
-      return true;
-  }
-  while (command < words.size() && IsAssignment(words[command].text)) ++command;
-  if (command == words.size()) return !is_env;
-  return words[command].text.find(kValue) != std::string::npos;
-}
-
-/// Whether `words` behind docker and the like are `exec CONTAINER COMMAND`, the command a constant.
-bool RunsNamedCommand(const Runner& container, std::span<const ShellWord> words) {
-  const auto exec = std::find_if(words.begin(), words.end(),
-                                 [](const ShellWord& word) { return word.text == "exec"; });
-  if (exec == words.end()) return false;
-  words = words.subspan(static_cast<std::size_t>(exec - words.begin()) + 1);
-  const std::size_t name = SkipOptions(container, words);
-  if (name == words.size()) return false;
-  words = words.subspan(name + 1);
-  words = words.subspan(SkipOptions(container, words));
-  return !words.empty() && words.front().text.find(kValue) == std::string::npos;
+/// Whether words behind it may be code.
+bool IsKnown(std::string_view word) {
+  constexpr std::string_view kOthers[] = {"find", "test", "[", "[[", "for", "select"};
+  const std::string_view name = ProgramName(word);
+  return FindGrammar(word) != nullptr || IsOneOf(name, kContainers) || IsOneOf(name, kOthers) ||
+         IsOneOf(name, kDeclarations);
 }
 
 }  // namespace
 
-bool ReadsProgram(const std::vector<ShellWord>& words) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string_view name = BaseName(words[i].text);
-    const std::span<const ShellWord> rest = std::span(words).subspan(i + 1);
-    if (IsOneOf(name, kInterpreters) || IsOneOf(name, kFedPrograms)) return true;
-    if (const Runner* runner = FindRunner(kRunners, name)) {
-      if (RunsUnnamedShell(*runner, rest)) return true;
-    } else if (const Runner* container = FindRunner(kContainers, name)) {
-      if (!RunsNamedCommand(*container, rest)) return true;
-    }
-  }
-  return false;
+void ShellCommands::Refuse(const ShellWord& word, const std::string& reason) {
+  for (std::size_t i = word.first_expression; i < word.end_expression; ++i)
+    dangers_->push_back({i, reason});
+}
+
+void ShellCommands::RefuseAll(Words words, const std::string& reason) {
+  for (const ShellWord& word : words) Refuse(word, reason);
 }
 
 std::size_t SkipKeywords(const std::vector<ShellWord>& words) {
@@ -198,90 +108,298 @@ bool IsAssignment(std::string_view text) {
   return i < text.size() && text[i] == '=';
 }
 
-void ShellCommands::Check(const std::vector<ShellWord>& words, std::vector<ShellDanger>* dangers) {
-  std::size_t i = SkipKeywords(words);
-  const auto is_prefix = [&](const ShellWord& word) {
-    return IsOneOf(BaseName(word.text), kPrefixes) || (i > 0 && word.text.starts_with('-'));
-  };
-  bool prefixed = false;
-  for (; i < words.size(); ++i) {
-    const ShellWord& word = words[i];
-    if (IsAssignment(word.text)) {
-      CheckAssignment(word, dangers);
-      continue;
-    }
-    // NAME[index]=value: the index is arithmetic.
+ShellReading ShellCommands::Check(const std::vector<ShellWord>& words,
+                                  std::vector<ShellDanger>* dangers) {
+  dangers_ = dangers;
+  const Words command = Words(words).subspan(SkipKeywords(words));
+  if (command.empty()) return {};
+  const ShellWord& name = command[0];
+  if (Any(command, kMatrix) && !name.has(kExpression) &&
+      (Any(command, kExpression) || name.has(kMatrix) || IsKnown(name.text))) {
+    depends_on_matrix_ = true;
+    return {};
+  }
+  return Command(command);
+}
+
+ShellReading ShellCommands::Command(Words words) {
+  for (; !words.empty(); words = words.subspan(1)) {
+    const ShellWord& word = words[0];
     const std::size_t bracket = word.text.find('[');
-    if (bracket != std::string::npos && bracket > 0 && IsIdentifierStart(word.text[0]) &&
-        word.text.find(kValue) != std::string::npos) {
-      Refuse(word, "stands in or behind an index, which is arithmetic;", dangers);
+    if (IsAssignment(word.text)) {
+      CheckAssignment(word);
+    } else if (bracket != std::string::npos && bracket > 0 && IsIdentifierStart(word.text[0]) &&
+               word.has(kExpression)) {
+      Refuse(word, std::string(kIndex));  // NAME[index]=value
+    } else {
+      break;
+    }
+  }
+  if (words.empty()) return {};
+  const ShellWord& name = words[0];
+  if (name.has(kExpression)) {
+    Refuse(name, std::string(kNamesProgram));
+    return {.reads_program = true};
+  }
+  const Words rest = words.subspan(1);
+  const std::string_view program = ProgramName(name.text);
+  if (program == "for" || program == "select") {
+    if (!rest.empty() && IsSpecialVariable(rest[0].text))
+      RefuseAll(rest, "is assigned to " + rest[0].text + ", which is code or names it;");
+    if (has_integers_) RefuseAll(rest, std::string(kArithmetic));
+  } else if (program == "[[") {
+    const bool evaluates = std::ranges::any_of(
+        rest, [](const ShellWord& word) { return IsOneOf(word.text, kArithmeticTests); });
+    if (evaluates) RefuseAll(rest, "stands in [[ ]] with an arithmetic test; use [ ], or");
+  } else if (program == "test" || program == "[") {
+    Test(rest);
+  } else if (IsOneOf(program, kDeclarations)) {
+    Declare(program, rest);
+  } else if (program == "find") {
+    return Find(rest);
+  } else if (program == "echo") {
+    return {.prints = true, .takes_data = true};
+  } else if (program == "command" && !rest.empty() &&
+             (rest[0].text == "-v" || rest[0].text == "-V")) {
+    return {};
+  } else if (IsOneOf(program, kContainers)) {
+    return Container(program, rest);
+  } else if (const ShellGrammar* grammar = FindGrammar(name.text)) {
+    ShellReading reading = Read(*grammar, BaseName(name.text), rest);
+    if (IsOneOf(program, kAssigning)) Assign(program, rest, &reading);
+    reading.renames = program == "alias";
+    return reading;
+  } else {
+    return Unknown(words);
+  }
+  return {};
+}
+
+ShellReading ShellCommands::Read(const ShellGrammar& grammar, std::string_view name, Words words) {
+  const bool runs = grammar.reads == Reads::kCommand;
+  const bool is_shell = grammar.options.find(" +o ") != std::string_view::npos;
+  ShellReading reading;
+  bool open = true;    // Options may follow.
+  bool given = false;  // The program is known.
+  int operands = 0;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const ShellWord& word = words[i];
+    if (open && (word.text == "--" || (is_shell && word.text == "-"))) {
+      open = false;
       continue;
     }
-    if (!is_prefix(word) || (!prefixed && word.text.starts_with('-'))) break;
-    prefixed = true;
-  }
-  if (i == words.size()) return;
-  const ShellWord& name = words[i];
-  if (name.text.find(kValue) != std::string::npos && name.text.find('/') == std::string::npos) {
-    for (std::size_t e = name.first_expression; e < name.end_expression; ++e)
-      dangers->push_back({e, "names the command to run, which could be eval;", true});
-  }
-  const std::span<const ShellWord> rest = std::span(words).subspan(i + 1);
-  const std::string_view command = BaseName(name.text);
-  CheckInterpreters(std::span(words).subspan(i), dangers);
-  if (command == "for" && !rest.empty() && IsOneOf(rest[0].text, kSpecial)) {
-    RefuseAll(rest, "is assigned to " + rest[0].text + ", which the shell evaluates;", dangers);
-  } else if (IsOneOf(command, kReaders)) {
-    RefuseAll(rest, "is an argument of " + std::string(command) + ", which reads it as code;",
-              dangers);
-  } else if (command == "[[") {
-    const bool arithmetic = std::any_of(rest.begin(), rest.end(), [](const ShellWord& word) {
-      return IsOneOf(word.text, kArithmeticTests);
-    });
-    if (arithmetic)
-      RefuseAll(rest, "stands in [[ ]] with an arithmetic test; use [ ], or", dangers);
-  } else if (command == "test" || command == "[") {
-    if (Has(rest, "-v") || Has(rest, "-R")) {
-      RefuseAll(rest, "is an argument of test -v, which evaluates indexes;", dangers);
+    if (open && word.text.size() > 1 &&
+        (word.text[0] == '-' || (is_shell && word.text[0] == '+'))) {
+      const OptionWord option = Option(grammar, name, words.subspan(i), &reading);
+      i += option.values;
+      given |= option.kind == OptionKind::kProgram || option.kind == OptionKind::kInput;
+      if (option.kind != OptionKind::kLast) continue;
+      reading.takes_data = true;
+      return reading;
     }
-  } else if (command == "printf") {
-    if (!rest.empty() && rest[0].text.starts_with("-v")) {
-      RefuseAll(rest, "is an argument of printf -v, which evaluates indexes;", dangers);
+    if (runs && open && word.text == "-") continue;  // env -
+    if (runs && operands == grammar.data) {
+      Run(grammar, name, words, i, &reading);
+      return reading;
     }
-  } else if (IsOneOf(command, kDeclarations)) {
-    bool evaluates = false;
-    for (const ShellWord& word : rest) {
-      const bool option = word.text.starts_with('-');
-      evaluates |= option && word.text.find_first_of("inaAf") != std::string::npos;
-      has_integers_ |= option && word.text.find('i') != std::string::npos;
-      if (evaluates || !IsAssignment(word.text)) {
-        Refuse(word, "is an argument of " + std::string(command) + ", which may evaluate it;",
-               dangers);
-      } else {
-        CheckAssignment(word, dangers);
-      }
+    if (!runs && open && IsBareVariable(word)) continue;  // Options, perhaps.
+    const bool is_program = grammar.reads == Reads::kCode ? operands >= grammar.data
+                                                          : operands == grammar.data && !given;
+    if (!runs && is_program) {
+      Refuse(word, ReadAsCode(grammar, name));
+      given = true;
+      reading.reads_program |= NamesInput(word.text);
+    } else if (open && StartsWithExpression(word) && name != "timeout") {
+      // An option in place of a duration would make the command one, which it is not.
+      Refuse(word, "could be an option of " + std::string(name) + "; write -- or ./ before it, or");
+    }
+    ++operands;
+    // kubectl takes options behind the name of the container, too.
+    open = open && grammar.reads != Reads::kProgram && (!runs || &grammar == &kExec);
+    if (grammar.reads == Reads::kProgram && operands > grammar.data) {
+      reading.takes_data = true;
+      break;
+    }
+  }
+  reading.prints = name == "printf";
+  reading.reads_program |=
+      grammar.input == Input::kProgram || (grammar.input == Input::kProgramIfNoneGiven && !given);
+  return reading;
+}
+
+/// The command of words[first...], which `name` runs.
+void ShellCommands::Run(const ShellGrammar& grammar, std::string_view name, Words words,
+                        std::size_t first, ShellReading* reading) {
+  const ShellWord& word = words[first];
+  if (word.text.starts_with('-') && KindOf(grammar, word.text) == OptionKind::kProgram) {
+    RefuseAll(words.subspan(first + 1), ReadAsCode(grammar, name));
+    return;
+  }
+  const ShellReading inner = Command(words.subspan(first));
+  reading->prints = inner.prints;
+  reading->takes_data = inner.takes_data;
+  const auto program = std::ranges::find_if_not(
+      words.subspan(first), [](const ShellWord& before) { return IsAssignment(before.text); });
+  // A variable may name a shell.
+  const bool is_unnamed =
+      program != words.end() && program->text.find_first_not_of(kVariable) == std::string::npos;
+  reading->reads_program |= inner.reads_program || is_unnamed;
+  if (name != "xargs") return;
+  const bool replaces = std::ranges::any_of(words.first(first), [](const ShellWord& option) {
+    return option.text.starts_with("-I") || option.text.starts_with("-i") ||
+           option.text.starts_with("--replace");
+  });
+  reading->reads_program |= IsKnown(word.text) && (replaces || !inner.takes_data);
+}
+
+ShellCommands::OptionWord ShellCommands::Option(const ShellGrammar& grammar, std::string_view name,
+                                                Words words, ShellReading* reading) {
+  const ShellWord& word = words[0];
+  const std::string_view text = word.text;
+  const bool is_long = text.starts_with("--") || KindOf(grammar, text) != OptionKind::kFlag;
+  OptionWord option;
+  std::size_t value = std::string_view::npos;
+  if (is_long) {
+    const std::size_t equals = text.find('=');
+    option.kind = KindOf(grammar, text.substr(0, equals));
+    value =
+        equals == std::string_view::npos && option.kind != OptionKind::kFlag ? text.size() : equals;
+  } else {
+    for (std::size_t i = 1; i < text.size() && value == std::string_view::npos; ++i) {
+      const OptionKind kind = KindOf(grammar, {"-" + std::string(1, text[i])});
+      if (kind == OptionKind::kFlag) continue;
+      option.kind = kind;
+      if (kind != OptionKind::kInput) value = i + 1;
+    }
+  }
+  const std::string_view letters = text.substr(0, value);
+  if (letters.find(kExpression) != std::string_view::npos)
+    Refuse(word, "chooses an option of " + std::string(name) + ";");
+  if (letters.find(kVariable) != std::string_view::npos || option.kind == OptionKind::kInput ||
+      (grammar.reads == Reads::kCommand && option.kind == OptionKind::kProgram))
+    reading->reads_program = true;
+  if (option.kind == OptionKind::kInput) return option;
+  if (value == text.size())
+    option.values =
+        std::min<std::size_t>(option.kind == OptionKind::kTwoData ? 2 : 1, words.size() - 1);
+  if (option.kind == OptionKind::kData || option.kind == OptionKind::kTwoData) return option;
+  // The value of an unknown option, too.
+  const Words values = words.first(1 + option.values);
+  if (value != std::string_view::npos) {
+    const bool is_program = option.kind == OptionKind::kProgram || option.kind == OptionKind::kLast;
+    RefuseAll(values, is_program ? ReadAsCode(grammar, name)
+                                 : "is read by " + std::string(name) +
+                                       " as an option that is code or names it;");
+    reading->reads_program |=
+        NamesInput(option.values > 0 ? std::string_view(words[1].text) : text.substr(value));
+  }
+  return option;
+}
+
+ShellReading ShellCommands::Find(Words words) {
+  ShellReading reading;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i + 1 < words.size() && StartsWithExpression(words[i]) &&
+        (StartsWithExpression(words[i + 1]) || words[i + 1].text.starts_with(kVariable)))
+      Refuse(words[i], "could be -exec of find, and the next word a program;");
+    if (!IsOneOf(words[i].text, kFindRuns)) continue;
+    const Words command = words.subspan(i + 1);
+    const auto end = std::ranges::find_if(
+        command, [](const ShellWord& word) { return word.text == ";" || word.text == "+"; });
+    const ShellReading inner =
+        Command(command.first(static_cast<std::size_t>(end - command.begin())));
+    reading.reads_program |= inner.reads_program;
+    reading.prints |= inner.prints;
+  }
+  return reading;
+}
+
+/// `docker exec` is followed into its command.  What else they do with their input is theirs to
+/// know: they build images from it, apply what it describes, or hand it to an image's own program.
+ShellReading ShellCommands::Container(std::string_view name, Words words) {
+  const auto exec = std::ranges::find(words, "exec", &ShellWord::text);
+  if (exec != words.end()) return Read(kExec, name, {exec + 1, words.end()});
+  if (words.empty()) return {};
+  if (StartsWithExpression(words[0]))
+    Refuse(words[0], "chooses a command of " + std::string(name) + ";");
+  ShellReading reading = Unknown(words);
+  reading.reads_program = words[0].text != "login";
+  return reading;
+}
+
+/// A program that may run another: `mine sh -c TEXT`.
+ShellReading ShellCommands::Unknown(Words words) {
+  for (std::size_t i = 1; i + 1 < words.size(); ++i) {
+    const std::string_view option = words[i + 1].text;
+    if (!option.starts_with('-') ||
+        (!option.ends_with('c') && !option.ends_with('e') && option != "-" && option != "-s"))
+      continue;
+    const ShellGrammar* grammar = FindGrammar(words[i].text);
+    if (grammar != nullptr && grammar->input == Input::kProgramIfNoneGiven &&
+        grammar->reads != Reads::kCommand)
+      return Read(*grammar, BaseName(words[i].text), words.subspan(i + 1));
+  }
+  return {};
+}
+
+/// Bash evaluates indexes in the name behind -v or -R, which a value before it could be.
+void ShellCommands::Test(Words words) {
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    const ShellWord& next = words[i + 1];
+    if (words[i].text == "-v" || words[i].text == "-R")
+      Refuse(next, "is an argument of test -v, which evaluates indexes;");
+    const bool next_is_value = StartsWithExpression(next) || next.text.starts_with(kVariable);
+    if (StartsWithExpression(words[i]) && next_is_value)
+      Refuse(words[i],
+             "could be the -v of test, which evaluates an index in the next word; compare "
+             "it (= or !=), or");
+  }
+}
+
+void ShellCommands::Declare(std::string_view name, Words words) {
+  bool evaluates = false;
+  for (const ShellWord& word : words) {
+    const bool option = word.text.starts_with('-');
+    evaluates |= option && word.text.find_first_of("inaAf") != std::string::npos;
+    has_integers_ |= option && (word.text.find('i') != std::string::npos ||
+                                (name != "export" && word.text.find('n') != std::string::npos));
+    if (evaluates || !IsAssignment(word.text)) {
+      Refuse(word, "is an argument of " + std::string(name) + ", which may evaluate it;");
+    } else {
+      CheckAssignment(word);
     }
   }
 }
 
-void ShellCommands::CheckAssignment(const ShellWord& word,
-                                    std::vector<ShellDanger>* dangers) const {
+void ShellCommands::Assign(std::string_view name, Words words, ShellReading* reading) {
+  if (name == "printf" && (words.empty() || !words[0].text.starts_with("-v"))) return;
+  const bool evaluated = has_integers_ || std::ranges::any_of(words, [](const ShellWord& word) {
+                           const std::string_view text = word.text;
+                           return IsSpecialVariable(text.starts_with("-v") ? text.substr(2) : text);
+                         });
+  if (!evaluated) return;
+  reading->reads_program = true;
+  RefuseAll(words, "is assigned to a variable that is code or names it;");
+}
+
+void ShellCommands::CheckAssignment(const ShellWord& word) {
   const std::string_view name =
       std::string_view(word.text).substr(0, word.text.find_first_of("+="));
-  if (IsOneOf(name, kSpecial)) {
-    Refuse(word, "is assigned to " + std::string(name) + ", which the shell evaluates;", dangers);
+  if (IsSpecialVariable(name)) {
+    Refuse(word, "is assigned to " + std::string(name) + ", which is code or names it;");
   } else if (has_integers_) {
-    Refuse(word, "may become arithmetic, because of declare -i;", dangers);
+    Refuse(word, std::string(kArithmetic));
   }
 }
 
 void ShellCommands::CheckArray(const std::vector<ShellWord>& words,
-                               std::vector<ShellDanger>* dangers) const {
+                               std::vector<ShellDanger>* dangers) {
+  dangers_ = dangers;
   for (const ShellWord& word : words) {
     if (word.text.starts_with('[') && !word.quoted) {
-      Refuse(word, "stands in or behind an index, which is arithmetic;", dangers);
+      Refuse(word, std::string(kIndex));
     } else if (has_integers_) {
-      Refuse(word, "may become arithmetic, because of declare -i;", dangers);
+      Refuse(word, std::string(kArithmetic));
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lexer.h"
 #include "template_scan.h"
 
 namespace headworks::expr::internal {
@@ -18,10 +19,20 @@ constexpr std::string_view kInBackticks = "stands inside backticks; use $(...) i
 constexpr std::string_view kInBrace = "stands inside ${...};";
 constexpr std::string_view kInArithmetic =
     "stands in arithmetic, where the shell evaluates a value as an expression;";
+constexpr std::string_view kInIndex = "stands in an index, which is arithmetic;";
 constexpr std::string_view kEscaped = "has a backslash before it; leave it out, or";
 constexpr std::string_view kInDelimiter = "is the delimiter of a here-document;";
 constexpr std::string_view kLost =
     "stands where the quoting of the script before it cannot be followed for sure;";
+
+/// Keywords that begin a command of commands, and that end it.
+constexpr std::string_view kOpening[] = {"{", "if", "while", "until", "for", "select", "case"};
+constexpr std::string_view kClosing[] = {"}", "fi", "done"};
+
+template <std::size_t N>
+bool IsOneOf(std::string_view word, const std::string_view (&words)[N]) {
+  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+}
 
 bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
@@ -35,7 +46,7 @@ ShellScanner::ShellScanner(std::string_view text, Shell shell, FindEnd find_end,
       limit_(text.size()) {}
 
 std::string ShellScanner::Run() {
-  Commands(Ends::kAtEnd, false);
+  static_cast<void>(Commands(Ends::kAtEnd, false));
   if (too_deep_) {
     stop_ = false;
     ShellWord word;
@@ -43,17 +54,15 @@ std::string ShellScanner::Run() {
       if (!Template(true, kLost, &word)) Copy(1);
     }
   }
-  for (const ShellDanger& danger : dangers_) {
-    ShellUse& use = uses_[danger.expression];
-    if (!use.refused.empty() && !use.names_command) continue;
-    use.refused = danger.reason;
-    use.names_command = danger.names_command;
-  }
-  for (ShellUse& use : uses_) {
-    if ((!use.refused.empty() && !use.names_command) || use.begin <= lost_) continue;
-    use.refused = kLost;
-    use.names_command = false;
-  }
+  const auto refuse = [&](std::size_t use, std::string_view reason) {
+    if (uses_[use].refused.empty() && !uses_[use].fixed) uses_[use].refused = reason;
+  };
+  for (const ShellDanger& danger : dangers_) refuse(danger.expression, danger.reason);
+  for (const Input& input : inputs_)
+    for (std::size_t i = input.first_expression; input.code && i < input.end_expression; ++i)
+      refuse(i, kFed);
+  for (ShellUse& use : uses_)
+    if (use.refused.empty() && use.begin > lost_) use.refused = kLost;
   return std::move(out_);
 }
 
@@ -80,15 +89,15 @@ bool ShellScanner::Template(bool in_quotes, std::string_view refused, ShellWord*
     return true;
   }
   if (end > limit_) {  // It runs out of the here-document that it starts in.
-    uses_.push_back({at_, end, std::string(kLost)});
+    uses_.push_back({at_, end, std::string(kLost), false});
     stop_ = true;
     return true;
   }
   if (!around_.empty()) refused = around_;
   const Bound bound = refer_(uses_.size());
   out_ += in_quotes ? bound.reference : '"' + bound.reference + '"';
-  uses_.push_back({at_, end, std::string(refused)});
-  word->text += bound.value ? *bound.value : std::string(1, kValue);
+  uses_.push_back({at_, end, std::string(refused), bound.fixed});
+  word->text += bound.value ? *bound.value : std::string(1, bound.fixed ? kMatrix : kExpression);
   word->quoted = word->quoted || bound.value;
   word->end_expression = uses_.size();
   at_ = end;
@@ -103,16 +112,21 @@ void ShellScanner::Nested(ShellWord* word, const std::function<void()>& scan) {
     return;
   }
   ++depth_;
+  const std::size_t before = uses_.size();
   scan();
   --depth_;
-  word->text += kValue;
+  const bool of_values = std::any_of(uses_.begin() + static_cast<std::ptrdiff_t>(before),
+                                     uses_.end(), [](const ShellUse& use) { return !use.fixed; });
+  word->text += of_values ? kExpression : kVariable;
   word->end_expression = uses_.size();
 }
 
-void ShellScanner::Commands(Ends ends, bool array) {
+bool ShellScanner::Commands(Ends ends, bool array) {
   const std::size_t begin = at_;
+  OpenFrame();
   List list;
   list.array = array;
+  list.frames = frames_.size();
   list.word.first_expression = list.word.end_expression = uses_.size();
   while (!done()) {
     if (Peek() == ')') EndWord(&list);  // It may be `esac`.
@@ -121,7 +135,7 @@ void ShellScanner::Commands(Ends ends, bool array) {
       EndCommand(&list);
       if (!list.cases.empty() || ends == Ends::kAtEnd) Lose(at_);
       Copy(1);
-      if (ends == Ends::kAtParenthesis) return;
+      if (ends == Ends::kAtParenthesis) return CloseFrames(list.frames - 1);
       continue;
     }
     CommandCharacter(&list);
@@ -129,6 +143,7 @@ void ShellScanner::Commands(Ends ends, bool array) {
   EndWord(&list);
   EndCommand(&list);
   if (ends == Ends::kAtParenthesis) Lose(begin);
+  return CloseFrames(list.frames - 1);
 }
 
 void ShellScanner::CommandCharacter(List* list) {
@@ -190,7 +205,7 @@ bool ShellScanner::Operator(List* list) {
   }
   if (c == '\n') {
     EndWord(list);
-    if (!list->array && !list->testing) EndCommand(list);
+    if (!list->array && !list->testing) EndCommandBy(list, false);
     Copy(1);
     HeredocBodies();
     return true;
@@ -200,7 +215,10 @@ bool ShellScanner::Operator(List* list) {
       EndWord(list);
       BeginWord(list);
       Copy(2);
-      Nested(&list->word, [&] { Commands(Ends::kAtParenthesis, false); });
+      Nested(&list->word, [&] {
+        const bool reads_program = Commands(Ends::kAtParenthesis, false);
+        list->prints_program |= c == '>' && reads_program;
+      });
     } else {
       Redirection(list);
     }
@@ -225,10 +243,11 @@ bool ShellScanner::Operator(List* list) {
     return true;
   }
   EndWord(list);
-  if (!list->testing) EndCommand(list);
-  const bool ends_clause = c == ';' && (Peek(1) == ';' || Peek(1) == '&');
+  const bool twice = Peek(1) == c;
+  if (!list->testing) EndCommandBy(list, c == '|' && !twice);
+  const bool ends_clause = c == ';' && (twice || Peek(1) == '&');
   if (ends_clause && !list->cases.empty()) list->cases.back() = Case::kPattern;
-  Copy(ends_clause ? 2 : 1);
+  Copy(ends_clause || twice || StartsWith("|&") ? 2 : 1);
   if (ends_clause && Peek() == '&') Copy(1);
   return true;
 }
@@ -247,7 +266,7 @@ bool ShellScanner::OpenParenthesis(List* list) {
     const std::string& text = list->word.text;
     if (IsAssignment(text) && text.back() == '=') {
       Copy(1);
-      Nested(&list->word, [&] { Commands(Ends::kAtParenthesis, true); });
+      Nested(&list->word, [&] { static_cast<void>(Commands(Ends::kAtParenthesis, true)); });
       list->word.text.pop_back();
       return true;
     }
@@ -267,8 +286,9 @@ bool ShellScanner::OpenParenthesis(List* list) {
     return true;
   }
   Copy(1);
-  Nested(&list->word, [&] { Commands(Ends::kAtParenthesis, false); });
+  Nested(&list->word, [&] { list->group_reads_program |= Commands(Ends::kAtParenthesis, false); });
   list->word = {};
+  list->has_command = true;
   return true;
 }
 
@@ -284,15 +304,25 @@ bool ShellScanner::FunctionParentheses(List* list) {
 }
 
 void ShellScanner::Redirection(List* list) {
-  // A number right before it is part of it.
-  if (list->in_word && list->word.text.find_first_not_of("0123456789") == std::string::npos) {
-    list->in_word = false;
+  bool standard = true;
+  if (const ShellWord& word = list->word; list->in_word) {
+    // A number right before it is part of it.
+    if (!word.quoted && word.text.find_first_not_of("0123456789") == std::string::npos) {
+      list->in_word = false;
+      standard = word.text == "0";
+    } else if (word.text.starts_with('{')) {  // {a[...]}>
+      for (std::size_t i = word.first_expression; i < word.end_expression; ++i)
+        dangers_.push_back({i, std::string(kInIndex)});
+    }
   }
   EndWord(list);
   if (list->testing) {
     Copy(1);
     return;
   }
+  list->reads = standard && Peek() == '<';
+  list->has_input |= list->reads;
+  list->has_command = true;
   if (StartsWith("<<") && !StartsWith("<<<")) {
     Copy(2);
     Heredoc heredoc;
@@ -302,13 +332,15 @@ void ShellScanner::Redirection(List* list) {
     }
     while (IsBlank(Peek())) Copy(1);
     ReadHeredocName(&heredoc);
+    heredoc.input = AddInput({}, false);
+    list->inputs.push_back(heredoc.input);
     heredocs_.push_back(std::move(heredoc));
     return;
   }
   for (const std::string_view op : {"<<<", ">>", "<&", ">&", "<>", ">|", "<", ">"}) {
     if (!StartsWith(op)) continue;
     list->duplicates = op.back() == '&';
-    list->here_string = op == "<<<";
+    list->names_file = op != "<<<";
     Copy(op.size());
     break;
   }
@@ -364,14 +396,17 @@ void ShellScanner::HeredocBodies() {
       end = std::min(line_end + 1, limit_);
     }
     const std::size_t limit = std::exchange(limit_, end);
+    const std::size_t first = uses_.size();
     ShellWord word;
-    if (heredoc.quoted || heredoc.code) {
+    if (heredoc.quoted) {
       while (!done()) {
-        if (!Template(true, heredoc.quoted ? kInHeredoc : kFed, &word)) Copy(1);
+        if (!Template(true, kInHeredoc, &word)) Copy(1);
       }
     } else {
       DoubleQuotes(true, &word);
     }
+    inputs_[heredoc.input].first_expression = first;
+    inputs_[heredoc.input].end_expression = uses_.size();
     limit_ = limit;
     if (stop_) return;
     Copy(next - at_);
@@ -399,20 +434,24 @@ void ShellScanner::EndWord(List* list) {
     }
     if (first && word.text == "esac" && now != Case::kBeforeIn) {
       list->cases.pop_back();
+      CloseGroup(list);
       return;
     }
   }
   if (redirected) {
-    if (std::exchange(list->here_string, false)) {
-      for (std::size_t i = word.first_expression; i < word.end_expression; ++i)
-        list->here_strings.push_back(i);
-    }
+    if (list->reads) list->inputs.push_back(AddInput(word, list->names_file));
     if (list->duplicates) {
       for (std::size_t i = word.first_expression; i < word.end_expression; ++i) {
         dangers_.push_back({i, "stands behind >& or <&, where bash expands it twice;"});
       }
     }
     return;
+  }
+  const bool in_pattern = !list->cases.empty() && list->cases.back() == Case::kPattern;
+  if (first && plain && !in_pattern) {
+    if (IsOneOf(word.text, kOpening)) OpenFrame();
+    if (IsOneOf(word.text, kClosing)) CloseGroup(list);
+    if (word.text == "coproc") Lose(at_);  // A name may follow, or not.
   }
   if (first && plain && word.text == "case") list->cases.push_back(Case::kBeforeIn);
   if (first && plain && word.text == "[[") list->testing = shell_ == Shell::kBash;
@@ -424,22 +463,70 @@ void ShellScanner::EndWord(List* list) {
     EndCommand(list);
     return;
   }
+  list->has_command = true;
   list->words.push_back(std::move(word));
 }
 
 void ShellScanner::EndCommand(List* list) {
+  ShellReading reading;
   if (list->array) {
     commands_.CheckArray(list->words, &dangers_);
   } else if (list->cases.empty() || list->cases.back() == Case::kBody) {
-    commands_.Check(list->words, &dangers_);
-    if (ReadsProgram(list->words)) {
-      for (Heredoc& heredoc : heredocs_) heredoc.code = true;
-      for (const std::size_t i : list->here_strings) dangers_.push_back({i, std::string(kFed)});
-    }
+    reading = commands_.Check(list->words, &dangers_);
+    if (reading.renames) Lose(at_);
+    if (reading.reads_program && !list->has_input) ReadProgram();
   }
-  list->here_strings.clear();
+  for (const std::size_t input : list->inputs) {
+    if (reading.reads_program || list->group_reads_program)
+      inputs_[input].code = true;
+    else if (!inputs_[input].file)
+      printed_.push_back(input);
+  }
+  if (reading.prints)
+    for (const ShellWord& word : list->words)
+      if (word.has_expression()) printed_.push_back(AddInput(word, false));
+  for (std::size_t i = frames_.back().pipeline; list->prints_program && i < printed_.size(); ++i)
+    inputs_[printed_[i]].code = true;
+  list->prints_program = false;
+  list->inputs.clear();
+  list->has_input = list->group_reads_program = list->has_command = false;
   list->words.clear();
   list->redirected = false;
+}
+
+void ShellScanner::EndCommandBy(List* list, bool pipe) {
+  const bool has_command = list->has_command;
+  EndCommand(list);
+  Frame& frame = frames_.back();
+  if (has_command) frame.piped = printed_.size();
+  if (has_command && !pipe) frame.pipeline = printed_.size();
+}
+
+void ShellScanner::OpenFrame() { frames_.push_back({printed_.size(), printed_.size(), false}); }
+
+/// Down to `count` of them; whether one read a program.
+bool ShellScanner::CloseFrames(std::size_t count) {
+  bool reads_program = false;
+  for (; frames_.size() > count; frames_.pop_back()) reads_program |= frames_.back().reads_program;
+  return reads_program;
+}
+
+void ShellScanner::CloseGroup(List* list) {
+  if (frames_.size() > list->frames) list->group_reads_program |= CloseFrames(frames_.size() - 1);
+  list->has_command = true;
+}
+
+/// A command takes its standard input, which is that of everything around it, as a program.
+void ShellScanner::ReadProgram() {
+  for (Frame& frame : frames_) {
+    frame.reads_program = true;
+    for (std::size_t i = frame.pipeline; i < frame.piped; ++i) inputs_[printed_[i]].code = true;
+  }
+}
+
+std::size_t ShellScanner::AddInput(const ShellWord& word, bool file) {
+  inputs_.push_back({word.first_expression, word.end_expression, file, false});
+  return inputs_.size() - 1;
 }
 
 void ShellScanner::Dollar(bool in_quotes, ShellWord* word) {
@@ -448,7 +535,9 @@ void ShellScanner::Dollar(bool in_quotes, ShellWord* word) {
     Arithmetic(word);
   } else if (StartsWith("$(")) {
     Copy(2);
-    Nested(word, [&] { Commands(Ends::kAtParenthesis, false); });
+    const std::size_t printed = printed_.size();
+    Nested(word, [&] { static_cast<void>(Commands(Ends::kAtParenthesis, false)); });
+    printed_.resize(printed);  // It goes into the word.
   } else if (StartsWith("${")) {
     Copy(2);
     Brace(in_quotes, word);
@@ -460,8 +549,13 @@ void ShellScanner::Dollar(bool in_quotes, ShellWord* word) {
     DoubleQuotes(false, word);
   } else {
     if (StartsWith("$[")) Lose(at_);  // Arithmetic to bash, text to sh.
-    word->text += kValue;
+    word->text += kVariable;
     Copy(1);
+    if (IsIdentifierStart(Peek())) {
+      while (!done() && IsIdentifierPart(Peek())) Copy(1);
+    } else if (Peek() != '\0' && std::string_view("?#@*!-0123456789").contains(Peek())) {
+      Copy(1);
+    }
   }
 }
 
@@ -487,7 +581,7 @@ void ShellScanner::DollarSingleQuotes(ShellWord* word) {
     const bool escape = Peek() == '\\';
     // dash knows no escapes here, so the two shells find another end.
     if (escape && shell_ == Shell::kSh) Lose(begin);
-    word->text += kValue;
+    word->text += kVariable;
     Copy(escape ? 2 : 1);
   }
   if (at_ >= limit_) Lose(begin);
@@ -536,7 +630,7 @@ void ShellScanner::Backticks(ShellWord* word) {
   if (at_ >= limit_) Lose(begin);
   Copy(1);
   around_ = outer;
-  word->text += kValue;
+  word->text += kVariable;
 }
 
 void ShellScanner::Brace(bool in_quotes, ShellWord* word) {

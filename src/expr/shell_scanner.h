@@ -20,11 +20,12 @@ struct ShellUse {
   std::size_t end = 0;
   /// Why it may not be bound there; empty = it may.
   std::string refused;
-  /// Of a refused one: only because its value is a command's name.
-  bool names_command = false;
+  /// Its value stands in the file, as the script does.
+  bool fixed = false;
 };
 
-/// Follows the quoting of a script of sh or bash as the shell will, and finds its expressions.
+/// Follows the quoting of a script of sh or bash as the shell will, and finds its expressions; and
+/// what is piped or redirected into commands that read a program.
 ///
 /// It refuses rather than guesses: where the two shells, or their manuals and programs, differ, the
 /// expressions from there on are refused.
@@ -36,7 +37,8 @@ class ShellScanner {
   struct Bound {
     /// The text that refers to it, without quotes.
     std::string reference;
-    /// Its value, if that is known before the script runs.
+    /// Whether its value stands in the file, and that, if known.
+    bool fixed = false;
     std::optional<std::string> value;
   };
   /// Of expression number `index`.
@@ -48,6 +50,7 @@ class ShellScanner {
   /// The script with its expressions replaced; once.
   std::string Run();
   const std::vector<ShellUse>& uses() const { return uses_; }
+  bool depends_on_matrix() const { return commands_.depends_on_matrix(); }
 
  private:
   enum class Ends : std::uint8_t { kAtEnd, kAtParenthesis };
@@ -55,7 +58,25 @@ class ShellScanner {
     std::string delimiter;
     bool quoted = false;
     bool strip_tabs = false;
-    bool code = false;  // a command on its line reads it as a program
+    std::size_t input = 0;  // in inputs_
+  };
+  /// Expressions that come to a command by its standard input.
+  struct Input {
+    std::size_t first_expression = 0;
+    std::size_t end_expression = 0;
+    /// They name a file of it.
+    bool file = false;
+    /// Who reads it takes it as a program.
+    bool code = false;
+  };
+  /// The innermost group, loop or the like, and the pipeline in it.
+  struct Frame {
+    /// What it prints so far: from here in printed_...
+    std::size_t pipeline = 0;
+    /// ...to here it goes into the command that is being read.
+    std::size_t piped = 0;
+    /// A command in the frame reads its standard input as a program.
+    bool reads_program = false;
   };
   /// `case` in a list of commands.
   enum class Case : std::uint8_t { kBeforeIn, kPattern, kBody };
@@ -67,10 +88,21 @@ class ShellScanner {
     bool redirected = false;
     /// By >& or <&.
     bool duplicates = false;
-    /// That redirection is `<<<`.
-    bool here_string = false;
-    /// Expressions in the command's here-strings.
-    std::vector<std::size_t> here_strings;
+    /// By one that reads.
+    bool reads = false;
+    /// Its word is the name of a file.
+    bool names_file = false;
+    /// What comes to the command, in inputs_; by redirections, not by a pipe.
+    std::vector<std::size_t> inputs;
+    bool has_input = false;
+    /// The command is a group or the like, one that reads a program.
+    bool group_reads_program = false;
+    /// What it prints goes into such a command, by >( ).
+    bool prints_program = false;
+    /// There is a command, not just a line break.
+    bool has_command = false;
+    /// How many frames there are around the list.
+    std::size_t frames = 0;
     /// Between [[ and ]].
     bool testing = false;
     /// The elements of an array.
@@ -91,7 +123,8 @@ class ShellScanner {
   /// Handles an expression or its escape if one is here; true if so.
   bool Template(bool in_quotes, std::string_view refused, ShellWord* word);
 
-  void Commands(Ends ends, bool array);
+  /// Whether one of them reads its standard input as a program.
+  bool Commands(Ends ends, bool array);
   void CommandCharacter(List* list);
   /// Operators and blanks; false = the character belongs to a word.
   bool Operator(List* list);
@@ -101,6 +134,13 @@ class ShellScanner {
   void Redirection(List* list);
   void EndWord(List* list);
   void EndCommand(List* list);
+  /// The command ends by an operator; a pipe goes on with what it prints.
+  void EndCommandBy(List* list, bool pipe);
+  void OpenFrame();
+  bool CloseFrames(std::size_t count);
+  void CloseGroup(List* list);
+  void ReadProgram();
+  std::size_t AddInput(const ShellWord& word, bool file);
   void ReadHeredocName(Heredoc* heredoc);
   void HeredocBodies();
   void Comment();
@@ -132,6 +172,10 @@ class ShellScanner {
   std::string out_;
   std::vector<ShellUse> uses_;
   std::vector<Heredoc> heredocs_;
+  std::vector<Input> inputs_;
+  /// What commands print, in the order of the script; positions in inputs_.
+  std::vector<std::size_t> printed_;
+  std::vector<Frame> frames_;
   ShellCommands commands_;
   std::vector<ShellDanger> dangers_;
 };

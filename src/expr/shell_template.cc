@@ -37,14 +37,8 @@ class Binder {
     const std::string_view written = text_.substr(open_, end_ - open_);
     const auto [known, is_new] = numbers_.emplace(written, programs_.size());
     if (is_new) Compile();
-    return {"${HEADWORKS_V" + std::to_string(known->second + 1) + "}", ValueOf(known->second)};
-  }
-
-  /// Whether the author may let the expression, as written, name a command: its values stand in
-  /// the file, and nobody else gives them.
-  bool MayNameCommand(std::string_view written) const {
-    const auto known = numbers_.find(written);
-    return known != numbers_.end() && ReadsMatrixOnly(known->second) && !ValueOf(known->second);
+    return {"${HEADWORKS_V" + std::to_string(known->second + 1) + "}",
+            ReadsMatrixOnly(known->second), ValueOf(known->second)};
   }
 
   std::vector<std::pair<std::optional<Program>, std::size_t>>& programs() { return programs_; }
@@ -146,13 +140,10 @@ Result<ShellTemplate> ShellTemplate::Parse(std::string_view text, Shell shell,
           [&](std::size_t) { return binder.Refer(); });
       made.script_ = scanner.Run();
       uses = scanner.uses();
+      made.depends_on_matrix_ = scanner.depends_on_matrix();
     }
     for (const internal::ShellUse& use : uses) {
-      if (use.refused.empty()) continue;
-      if (use.names_command && binder.MayNameCommand(text.substr(use.begin, use.end - use.begin)))
-        made.has_command_of_matrix_ = true;
-      else
-        found.push_back(Refused(text, use, use.refused));
+      if (!use.refused.empty()) found.push_back(Refused(text, use, use.refused));
     }
     if (uses.size() > kMaxTemplateExpressions) {
       found.push_back(

@@ -1,6 +1,7 @@
 #include "compiled_tasks.h"
 
 #include <algorithm>
+#include <boost/json.hpp>
 #include <variant>
 
 namespace headworks {
@@ -77,7 +78,10 @@ class Compiler {
     if (!shell || !HasTemplate(shell->script)) return;
     const expr::Shell by =
         shell->shell.empty() ? expr::Shell::kSh : expr::ShellOf(shell->shell.front());
-    auto script = expr::ShellTemplate::Parse(shell->script, by, Variables(), nullptr);
+    boost::json::object matrix;
+    if (!task_.matrix.empty()) matrix = boost::json::parse(task_.matrix).as_object();
+    auto script = expr::ShellTemplate::Parse(shell->script, by, Variables(), nullptr,
+                                             task_.matrix.empty() ? nullptr : &matrix);
     if (script)
       compiled.script = *std::move(script);
     else

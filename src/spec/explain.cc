@@ -187,12 +187,14 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "uses it, at most 32 MiB. Move the work into the command."},
     {"HW1305", "an expression where a shell would misread it",
      "In a script each ${{ }} becomes a variable that the shell expands as one word, so that no "
-     "value can be run as code. That cannot hold within single quotes, quoted here-documents, "
-     "arithmetic, eval, the name of a command (but for values of matrix, which stand in the file), "
-     "or "
-     "another shell than sh and bash. Put the expression into env and use the "
-     "variable:\n  env: {DAY: \"${{ params.day }}\"}\n  run: python3 -c 'import os; "
-     "print(os.environ[\"DAY\"])'"},
+     "value can be run as code. That cannot hold within single quotes, quoted here-documents and "
+     "scripts for other programs than sh and bash. Nor may a value name a program (also behind "
+     "timeout, xargs and the like), be read by an interpreter as its program or an option (sh -c, "
+     "awk, psql, ... | sh), or be evaluated by the shell (arithmetic, eval, PATH=). Values of "
+     "matrix "
+     "stand in the file and count as text of the script. Pass the value as an argument behind the "
+     "program, or put the expression into env and use the variable:\n  env: {DAY: \"${{ params.day "
+     "}}\"}\n  run: python3 -c 'import os; print(os.environ[\"DAY\"])'"},
     {"HW1306", "a default that its parameter does not take",
      "The default of a parameter may be a template over run and slot. It is tried when the file is "
      "read, because each task would fail with it: here it has no value, or one that is not of the "

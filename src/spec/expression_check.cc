@@ -161,7 +161,7 @@ void ExpressionChecker::CheckScript(const ExpressionUse& use, NodeNo no,
   const std::string_view text = tree_.Text(no);
   const expr::Shell shell = ShellOf(draft_.definition.tasks[use.task]);
   const auto script = expr::ShellTemplate::Parse(text, shell, environment, faults);
-  if (!script || !script->has_command_of_matrix()) return;
+  if (!script || !script->depends_on_matrix()) return;
   const auto matrix = std::ranges::find(draft_.matrices, use.task, &Matrix::task);
   if (matrix == draft_.matrices.end()) return;
   for (const boost::json::object& combination : matrix->combinations) {

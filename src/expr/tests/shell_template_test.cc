@@ -1,99 +1,17 @@
 #include "headworks/expr/shell_template.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/json/object.hpp>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "expressions.h"
 #include "headworks/base/random.h"
+#include "shells.h"
 
 namespace headworks::expr {
 namespace {
-
-std::string Program(Shell shell) { return shell == Shell::kBash ? "/bin/bash" : "/bin/sh"; }
-
-/// What `script` prints when it really runs with the environment bound, and its exit code last.
-std::string Run(Shell shell, const std::string& script,
-                const std::vector<std::pair<std::string, std::string>>& bound) {
-  std::string path = (std::filesystem::temp_directory_path() / "headworks_shell_XXXXXX").string();
-  const int out = mkstemp(path.data());
-  EXPECT_GE(out, 0);
-  std::vector<std::string> environment = {"PATH=/usr/bin:/bin"};
-  for (const auto& [name, value] : bound) environment.push_back(name + "=" + value);
-  std::vector<char*> pointers;
-  pointers.reserve(environment.size() + 1);
-  for (auto& entry : environment) pointers.push_back(entry.data());
-  pointers.push_back(nullptr);
-  std::string program = Program(shell);
-  std::string option = "-c";
-  std::string text = script;
-  std::array<char*, 4> arguments = {program.data(), option.data(), text.data(), nullptr};
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, out, 1);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-  pid_t pid = 0;
-  EXPECT_EQ(
-      posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments.data(), pointers.data()), 0);
-  posix_spawn_file_actions_destroy(&actions);
-  int status = 0;
-  EXPECT_EQ(waitpid(pid, &status, 0), pid);
-  close(out);
-  std::ostringstream read;
-  read << std::ifstream(path).rdbuf();
-  std::filesystem::remove(path);
-  return read.str() + (status == 0 ? "" : "[failed]");
-}
-
-Environment Declared() {
-  Environment environment;
-  EXPECT_TRUE(environment.Declare("v", Type::Kind::kString));
-  EXPECT_TRUE(environment.Declare("w", {}));
-  return environment;
-}
-
-/// The output of `script` with v = `value`; or its faults.
-std::string Output(Shell shell, std::string_view script, std::string_view value) {
-  std::vector<Fault> faults;
-  const auto made = ShellTemplate::Parse(script, shell, Declared(), &faults);
-  if (!made) {
-    std::string all = "faults:";
-    for (const Fault& fault : faults) all += "\n" + fault.message;
-    return all;
-  }
-  const auto bound = made->Bind({{"v", value}, {"w", 7}}, {});
-  return bound ? Run(shell, made->script(), *bound) : "error: " + bound.error().message;
-}
-
-/// Why an expression of `script` is refused, without what to do instead; empty = it is not.
-std::string Refusal(Shell shell, std::string_view script) {
-  std::vector<Fault> faults;
-  if (ShellTemplate::Parse(script, shell, Declared(), &faults)) return "";
-  std::string all;
-  for (const Fault& fault : faults) {
-    EXPECT_EQ(fault.kind, FaultKind::kShell) << fault.message;
-    EXPECT_EQ(script.substr(fault.offset, 3), "${{");
-    const std::size_t begin = fault.message.find("}}' ") + 4;
-    const std::size_t end = fault.message.find(" put it into env");
-    EXPECT_NE(end, std::string::npos) << fault.message;
-    all += (all.empty() ? "" : " / ") + fault.message.substr(begin, end - begin);
-  }
-  return all;
-}
 
 // Everything that shells give a meaning to.
 const std::vector<std::string>& Attacks() {
@@ -340,49 +258,6 @@ TEST(ShellTemplate, RefusesWhereAShellReadsCode) {
         "sh <<< ${{ v }}", "<<< \"x ${{ v }}\" bash -s", "source /dev/stdin <<< ${{ v }}"}) {
     EXPECT_NE(Refusal(Shell::kBash, script), "") << script;
   }
-}
-
-TEST(ShellTemplate, MatrixMayNameTheCommand) {
-  Environment environment = Declared();
-  ASSERT_TRUE(environment.Declare("matrix", Type::Object({{"cc", Type::Kind::kString}}, false)));
-  const auto faults = [&](Shell shell, std::string_view script, const boost::json::object* matrix) {
-    std::vector<Fault> found;
-    static_cast<void>(ShellTemplate::Parse(script, shell, environment, &found, matrix));
-    return found.size();
-  };
-  for (const Shell shell : {Shell::kSh, Shell::kBash}) {
-    for (const char* script :
-         {"${{ matrix.cc }} -c x.c -o ${{ v }}", "\"${{ matrix.cc }}\" x",
-          "exec ${{ matrix.cc }} x", "${{ matrix.cc + \"-14\" }} ${{ v }}",
-          "if true; then x-${{ matrix.cc }}; fi", "x=$(${{ matrix.cc }} --version)"}) {
-      EXPECT_EQ(faults(shell, script, nullptr), 0U) << script;
-      const boost::json::object gcc = {{"cc", "gcc"}};
-      EXPECT_EQ(faults(shell, script, &gcc), 0U) << script;
-      const auto made = ShellTemplate::Parse(script, shell, environment, nullptr);
-      ASSERT_TRUE(made);
-      EXPECT_TRUE(made->has_command_of_matrix()) << script;
-    }
-    for (const char* script :
-         {"${{ matrix.cc + v }} x", "${{ matrix.cc }}${{ v }} x", "`${{ matrix.cc }} x`",
-          "eval ${{ matrix.cc }}", "'${{ matrix.cc }}' x", "echo ${x'; ${{ matrix.cc }} x"})
-      EXPECT_EQ(faults(shell, script, nullptr), 1U) << script;
-    for (const char* command : {"eval", "trap", "ssh", "command", "export"}) {
-      const boost::json::object matrix = {{"cc", command}};
-      EXPECT_EQ(faults(shell, "${{ matrix.cc }} eval ${{ v }}", &matrix), 1U) << command;
-      EXPECT_EQ(faults(shell, "${{ matrix.cc }} x", &matrix), 0U) << command;
-    }
-    const boost::json::object interpreter = {{"cc", "/bin/sh"}};
-    EXPECT_EQ(faults(shell, "${{ matrix.cc }} -c ${{ v }}", &interpreter), 1U);
-    EXPECT_EQ(faults(shell, "${{ matrix.cc }} x -- ${{ v }}", &interpreter), 0U);
-    EXPECT_EQ(faults(shell, "${{ matrix.cc }} <<EOF\n${{ v }}\nEOF\n", &interpreter), 1U);
-    const boost::json::object keyword = {{"cc", "if"}};
-    EXPECT_EQ(faults(shell, "${{ matrix.cc }} eval ${{ v }}", &keyword), 0U)
-        << "in quotes it is the name of a command";
-  }
-  const auto plain =
-      ShellTemplate::Parse("echo ${{ matrix.cc }}", Shell::kSh, environment, nullptr);
-  ASSERT_TRUE(plain);
-  EXPECT_FALSE(plain->has_command_of_matrix());
 }
 
 TEST(ShellTemplate, ListsAreToldToGoIntoEnv) {

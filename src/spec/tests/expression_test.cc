@@ -238,7 +238,7 @@ finally:
                     "20:24 HW1302"}));
 }
 
-TEST(Expressions, MatrixMayNameTheCommandOfAScript) {
+TEST(Expressions, ValuesOfTheMatrixCountAsTextOfTheScript) {
   const auto message = [](std::string_view values, std::string_view script) {
     return MessageOf(
         fmt::format("version: 1\nparams: {{s: x}}\ntasks:\n  t:\n    matrix: {{cc: [{}]}}\n"
@@ -246,12 +246,15 @@ TEST(Expressions, MatrixMayNameTheCommandOfAScript) {
                     values, script));
   };
   EXPECT_EQ(message("gcc, clang", "${{ matrix.cc }} -c x.c -o ${{ params.s }}"), "");
-  EXPECT_NE(message("gcc", "${{ params.s }} x").find("names the command to run"),
+  EXPECT_NE(message("gcc", "${{ params.s }} x").find("names the program to run"),
             std::string::npos);
   const std::string refused = message("gcc, eval", "${{ matrix.cc }} -c ${{ params.s }}");
-  EXPECT_NE(refused.find("is an argument of eval, which reads it as code"), std::string::npos)
-      << refused;
+  EXPECT_NE(refused.find("is read by eval as code"), std::string::npos) << refused;
   EXPECT_NE(refused.find("(matrix: {\"cc\":\"eval\"})"), std::string::npos) << refused;
+  EXPECT_EQ(message("x.sh, y.sh", "timeout 5 sh ${{ matrix.cc }} ${{ params.s }}"), "");
+  EXPECT_NE(message("x.sh, -c", "timeout 5 sh ${{ matrix.cc }} ${{ params.s }}")
+                .find("(matrix: {\"cc\":\"-c\"})"),
+            std::string::npos);
 }
 
 TEST(Expressions, StatesThatNeverComeAreFaults) {

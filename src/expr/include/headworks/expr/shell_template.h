@@ -31,19 +31,22 @@ Shell ShellOf(std::string_view program);
 ///
 /// Each expression becomes a reference to a variable of the environment, `"${HEADWORKS_V1}"`, or
 /// without the quotes where it already stands between double quotes or in a here-document: always
-/// one word, byte for byte.  Where the shell would not expand it (single quotes, quoted
-/// here-documents), would read it as code (arithmetic, `eval`, `sh -c`, what is fed to an
-/// interpreter), or where its quoting cannot be followed for sure, the expression is a fault that
-/// says to put it into `env`.  The name of a command may read the variable `matrix`, whose values
-/// the author wrote, and nothing else.  In comments expressions stay as they are.  `$${{` stands
-/// for a literal `${{`.
+/// one word, byte for byte.  An expression is a fault, which says to put it into `env`, where
+/// - the shell would not expand it (single quotes, quoted here-documents) or its quoting cannot be
+///   followed for sure;
+/// - its value would name a program, also behind programs that run another (`timeout`, `xargs`);
+/// - a known interpreter would read it as its program, as the name of one, or as an option, or from
+///   what is redirected or piped into it (`sh -c`, `awk`, `psql`, `echo ... | sh`);
+/// - the shell would evaluate it (arithmetic, indexes, `eval`, `PATH=`, `[ -v ]`).
+/// What reads the variable `matrix` alone counts as text of the script, because its values are.  In
+/// comments expressions stay as they are.  `$${{` stands for a literal `${{`.
 ///
 /// Threads.  Immutable, as `Program`.
 class ShellTemplate {
  public:
   /// On failure kInvalidArgument, and all faults appended to `faults` (may be nullptr).  With the
   /// value of `matrix` (borrowed during the call) what reads nothing else is judged as if its value
-  /// stood there: an argument of a command that turns out to be eval is a fault.
+  /// stood there; without, commands that depend on it are not judged.
   static Result<ShellTemplate> Parse(std::string_view text, Shell shell,
                                      const Environment& environment, std::vector<Fault>* faults,
                                      const boost::json::object* matrix = nullptr);
@@ -51,8 +54,8 @@ class ShellTemplate {
   /// The script to run; the same whatever the values.
   const std::string& script() const { return script_; }
   bool has_expressions() const { return !bindings_.empty(); }
-  /// Whether the name of a command is known only with the value of `matrix`.
-  bool has_command_of_matrix() const { return has_command_of_matrix_; }
+  /// Whether a command can be judged only with the value of `matrix`.
+  bool depends_on_matrix() const { return depends_on_matrix_; }
   /// Of all expressions; offsets count from the start of the template.
   std::vector<Reference> references() const;
 
@@ -70,7 +73,7 @@ class ShellTemplate {
   };
   std::string script_;
   std::vector<Binding> bindings_;
-  bool has_command_of_matrix_ = false;
+  bool depends_on_matrix_ = false;
 };
 
 }  // namespace headworks::expr
