@@ -82,8 +82,8 @@ json::value MatrixReader::ReadValue(NodeNo no) {
   if (!value) return nullptr;
   if (const std::string_view text = tree_.Text(no); value->is_number() && Show(*value) != text)
     Fault("HW1013", no,
-          fmt::format("{} is the number {}; write \"{}\" for the text, or the number as such", text,
-                      Show(*value), text));
+          fmt::format("{0} is the number {1}; write \"{0}\" for the text, or {1} for the number",
+                      text, Show(*value)));
   if (const std::string_view text = tree_.Text(no); text.find("${{") != std::string_view::npos)
     Fault("HW1010", no,
           "a matrix is expanded before any run and cannot hold templates; list the values");

@@ -4,8 +4,13 @@
 #include <charconv>
 #include <cstdint>
 
+#include "surrogates.h"
+
 namespace headworks::spec {
 namespace {
+
+/// `d83d\ude00`
+constexpr std::size_t kPairAfterU = 10;
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
@@ -51,7 +56,9 @@ class Walk {
       case 'x':
         return CodePoint(2);
       case 'u':
-        return CodePoint(4);
+        if (!IsSurrogatePair(text_.substr(at_ - 1))) return CodePoint(4);
+        at_ += kPairAfterU;
+        return 4;
       case 'U':
         return CodePoint(8);
       case 'n':

@@ -213,7 +213,11 @@ model::Param Reader::ReadParam(NodeNo no) {
     Json(no, value);
     if (!Is(no, Kind::kNull))
       expressions_.push_back({ValueType::kAny, "default", no, ExpressionUse::kNoTask});
-    return model::Param::Plain(std::move(value));
+    model::Param param = model::Param::Plain(std::move(value));
+    const auto usual = ParseJson(param.default_json, {});
+    // A template keeps the type of its value, which is not known yet.
+    if (usual && !(usual->is_string() && HasTemplate(*usual))) param.type = TypeOfValue(*usual);
+    return param;
   }
   model::Param param;
   const std::size_t known = static_cast<std::size_t>(std::ranges::count_if(

@@ -11,6 +11,7 @@
 #include "headworks/base/check.h"
 #include "headworks/base/json.h"
 #include "headworks/spec/workflow_file.h"
+#include "surrogates.h"
 
 namespace headworks::spec {
 namespace {
@@ -70,7 +71,9 @@ class YamlTreeBuilder {
   /// A fault after which reading cannot go on; it is in the source already.
   struct Stop {};
 
-  YamlTreeBuilder(Source& source, Marks& marks) : source_(source), marks_(marks) {
+  /// `hidden`: what is read has hidden surrogates.
+  YamlTreeBuilder(Source& source, Marks& marks, bool hidden)
+      : source_(source), marks_(marks), hidden_(hidden) {
     tree_.texts_.reserve(source.text().size());
   }
 
@@ -156,7 +159,10 @@ class YamlTreeBuilder {
 
   void AddScalar(Place place, const yaml_event_t& event) {
     const auto& scalar = event.data.scalar;
-    const std::string_view value = TextOf(scalar.value, scalar.length);
+    std::string_view value = TextOf(scalar.value, scalar.length);
+    std::string shown;
+    if (hidden_)
+      value = shown = ShowSurrogates(value, scalar.style == YAML_DOUBLE_QUOTED_SCALAR_STYLE);
     const bool tagged = CheckTag(place, TextOf(scalar.tag));
     const bool plain = scalar.style == YAML_PLAIN_SCALAR_STYLE && scalar.tag == nullptr;
     constexpr auto kNulls = std::to_array<std::string_view>({"", "~", "null", "Null", "NULL"});
@@ -218,6 +224,7 @@ class YamlTreeBuilder {
 
   Source& source_;
   Marks& marks_;
+  bool hidden_;
   YamlTree tree_;
   bool started_ = false;
   std::unordered_map<std::string, NodeNo> anchors_;
@@ -282,6 +289,7 @@ class YamlTreeBuilder::KeyIndex {
 void YamlTreeBuilder::NormalizeMap(std::size_t first) {
   KeyIndex index;
   std::vector<NodeNo> merged;
+  std::optional<Place> merge;
   std::size_t kept = first;
   for (std::size_t i = first; i + 1 < pending_.size(); i += 2) {
     const NodeNo key = pending_[i];
@@ -293,6 +301,12 @@ void YamlTreeBuilder::NormalizeMap(std::size_t first) {
     if (node.kind != YamlTree::Kind::kScalar) {
       source_.Add("HW1005", node.place, "a key must be text; put it in quotes");
     } else if (node.plain && tree_.Text(key) == "<<") {
+      if (merge)
+        source_.Add("HW1004", node.place,
+                    fmt::format("<< stands twice in this map, first in line {}, column {}; merge "
+                                "several maps by one list: <<: [*a, *b]",
+                                merge->line + 1, merge->byte + 1));
+      merge = merge.value_or(node.place);
       Merge(value, merged);
     } else if (const NodeNo* earlier = index.FindOrAdd(tree_.Text(key), key)) {
       const Place at = tree_.nodes_[*earlier].place;
@@ -447,12 +461,13 @@ void ReadEvents(yaml_parser_t& parser, YamlTreeBuilder& builder, Marks& marks, S
 
 std::optional<YamlTree> YamlTree::Parse(Source& source, std::optional<Place>* not_yaml) {
   Marks marks(source);
-  YamlTreeBuilder builder(source, marks);
+  const std::optional<std::string> hidden = HideSurrogates(source.text());
+  YamlTreeBuilder builder(source, marks, hidden.has_value());
   yaml_parser_t parser;
   HEADWORKS_CHECK(yaml_parser_initialize(&parser) != 0);
   const std::unique_ptr<yaml_parser_t, void (*)(yaml_parser_t*)> owner(&parser,
                                                                        &yaml_parser_delete);
-  const std::string_view text = source.text();
+  const std::string_view text = hidden ? std::string_view(*hidden) : source.text();
   yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
   yaml_parser_set_input_string(&parser, reinterpret_cast<const unsigned char*>(text.data()),
                                text.size());

@@ -32,11 +32,34 @@ std::optional<std::uint64_t> Digits(std::string_view digits, int base) {
   return value;
 }
 
+/// Whether the core schema makes a number of it, of whatever size.
 bool LooksLikeNumber(std::string_view text) {
-  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
-  return text == ".inf" || text == ".Inf" || text == ".INF" || text == ".nan" || text == ".NaN" ||
-         text == ".NAN" ||
-         (!text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos);
+  constexpr std::string_view kDigits = "0123456789";
+  if (text.starts_with("0x") || text.starts_with("0o"))
+    return text.size() > 2 &&
+           text.find_first_not_of(text[1] == 'x' ? "0123456789abcdefABCDEF" : "01234567", 2) ==
+               std::string_view::npos;
+  const auto skip_sign = [&] {
+    if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  };
+  const auto skip_digits = [&] {
+    const std::size_t count = std::min(text.find_first_not_of(kDigits), text.size());
+    text.remove_prefix(count);
+    return count;
+  };
+  skip_sign();
+  for (const std::string_view name : {".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN"})
+    if (text == name) return true;
+  std::size_t digits = skip_digits();
+  if (text.starts_with('.')) {
+    text.remove_prefix(1);
+    digits += skip_digits();
+  }
+  if (digits == 0 || text.empty()) return digits > 0;
+  if (text[0] != 'e' && text[0] != 'E') return false;
+  text.remove_prefix(1);
+  skip_sign();
+  return skip_digits() > 0 && text.empty();
 }
 
 void AppendJson(const YamlTree& tree, YamlTree::NodeNo no, Source& source, std::string& out) {

@@ -102,7 +102,13 @@ TEST(Language, OwnKeysAreFreeEverywhere) {
 }
 
 TEST(Params, TypesAreDeclaredOrInferred) {
-  EXPECT_EQ(ParamOf("3"), Param::Plain("3"));
+  EXPECT_EQ(ParamOf("3"), ParamOf("{default: 3}")) << "the short form means the same";
+  EXPECT_EQ(ParamOf("0.5"), ParamOf("{default: 0.5}"));
+  EXPECT_EQ(ParamOf("x"), ParamOf("{default: x}"));
+  EXPECT_EQ(ParamOf("false").type, ParamType::kBoolean);
+  EXPECT_EQ(ParamOf("[1]").type, ParamType::kArray);
+  EXPECT_EQ(ParamOf("~"), Param::Plain("null"));
+  EXPECT_EQ(ParamOf("'${{ run.id }}'").type, ParamType::kAny) << "known when it is made";
   EXPECT_EQ(ParamOf("{default: 3}").type, ParamType::kInteger);
   EXPECT_EQ(ParamOf("{default: 3.5}").type, ParamType::kNumber);
   EXPECT_EQ(ParamOf("{default: true}").type, ParamType::kBoolean);

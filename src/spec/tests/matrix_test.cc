@@ -99,6 +99,11 @@ TEST(Matrix, FaultsPointAtTheValue) {
   EXPECT_EQ(FaultsOfMatrix("{o-s: [a]}"), Faults{"5:14 HW1010"});
   EXPECT_EQ(FaultsOfMatrix("{py: [3.10, yes, 1.50, 2]}"),
             (Faults{"5:19 HW1013", "5:25 HW1013", "5:30 HW1013"}));
+  EXPECT_EQ(FaultsOfMatrix("{n: [1e400, '1e400']}"), Faults{"5:18 HW1010"});
+  EXPECT_NE(
+      MessageOf("version: 1\ntasks: {t: {run: x, matrix: {n: [1e-3]}}}\n")
+          .find("1e-3 is the number 0.001; write \"1e-3\" for the text, or 0.001 for the number"),
+      std::string::npos);
   EXPECT_EQ(FaultsOfMatrix("{os: [a, b, a]}"), Faults{"5:25 HW1016"});
   EXPECT_EQ(FaultsOfMatrix("{os: [1, '1']}"), Faults{"5:22 HW1016"});
   EXPECT_EQ(FaultsOfMatrix("{os: ['${{ params.os }}']}"), Faults{"5:19 HW1010"});

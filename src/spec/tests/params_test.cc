@@ -44,6 +44,17 @@ TEST(Params, DefaultsAreRenderedWhereNothingWasGiven) {
   EXPECT_TRUE(RenderDefaults(workflow, context).error().message.starts_with("parameter day takes"));
 }
 
+TEST(Params, OfAFileTakeTheTypeOfTheirDefault) {
+  const auto workflow = ParseWorkflow(
+      "version: 1\nparams: {x: 0.5, n: 3, s: a}\n"
+      "tasks: {t: {run: x, when: params.x * 2.0 > 1.0 && params.n + 1 > 3}}\n",
+      "w.yaml", "/srv", nullptr);
+  ASSERT_TRUE(workflow) << workflow.error().message;
+  EXPECT_EQ(Parse(*workflow, {"x=1", "n=4", "s=5"}),
+            R"({"input":{},"params":{"n":4,"s":"5","x":1}})");
+  EXPECT_EQ(Parse(*workflow, {"n=2.5"}), "HW1203 parameter n takes a whole number, not \"2.5\"");
+}
+
 TEST(Params, ValuesAreReadAsTheTypeOfTheDefault) {
   const auto workflow = Declares({{"text", "\"x\""},
                                   {"number", "1"},

@@ -42,6 +42,8 @@ TEST(WorkflowFile, EveryKeyArrivesInTheModel) {
   d.params = {{"day", model::Param::Plain("null")},
               {"n", model::Param::Plain("3")},
               {"list", model::Param::Plain(R"(["a",1.5,true,{"k":null}])")}};
+  d.params["n"].type = model::ParamType::kInteger;
+  d.params["list"].type = model::ParamType::kArray;
   d.params["rows"] = {.type = model::ParamType::kInteger,
                       .default_json = "5",
                       .required = false,

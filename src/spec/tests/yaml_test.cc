@@ -40,9 +40,13 @@ TEST(Yaml, ScalarsFollowTheCoreSchema) {
 }
 
 TEST(Yaml, NumbersBeyondJsonAreFaults) {
-  for (const char* number :
-       {".inf", "-.Inf", ".nan", "18446744073709551616", "-9223372036854775809"})
+  for (const char* number : {".inf", "-.Inf", ".nan", "18446744073709551616",
+                             "-9223372036854775809", "1e400", "-1.5E+400", "1e-400", ".5e999",
+                             "5.e999", "0x10000000000000000", "0o2000000000000000000000"})
     EXPECT_EQ(Json(fmt::format("a: {}", number)), "1:4 HW1010") << number;
+  EXPECT_EQ(
+      Json("[1e, e400, 1.2e400.1, 0xG, 0o8, 0x, '1e400', 1e400x, 1.7976931348623157e308]"),
+      R"(["1e","e400","1.2e400.1","0xG","0o8","0x","1e400","1e400x",1.7976931348623157e+308])");
 }
 
 TEST(Yaml, AliasesAndMergeKeysAreApplied) {
@@ -53,6 +57,32 @@ TEST(Yaml, AliasesAndMergeKeysAreApplied) {
             R"([{"k":1},{"k":2,"l":2},{"k":1,"l":2,"m":3}])");
   EXPECT_EQ(Json("'<<': 1"), R"({"<<":1})") << "quoted, it is a key like others";
   EXPECT_EQ(Json("&a x: 1\n*a : 2\n"), "1:1 HW1004") << "an alias as key is the same key";
+}
+
+TEST(Yaml, SurrogatePairsAreOneCharacterAsInJson) {
+  const std::string smile = "\xF0\x9F\x98\x80", last = "\xF4\x8F\xBF\xBF";
+  EXPECT_EQ(Json(R"({"\ud83d\ude00": "a\uD83D\uDE00\uDbFf\udFfF\\ud83d\\ude00"})"),
+            "{\"" + smile + "\":\"a" + smile + last + R"(\\ud83d\\ude00"})");
+  EXPECT_EQ(Json(R"(["\ud800\udc00", "\u00e4\uFFFF"])"),
+            "[\"\xF0\x90\x80\x80\",\"\xC3\xA4\xEF\xBF\xBF\"]");
+  // Where there are no escapes, they are text as it stands; each digit in its case.
+  const std::string plain = R"(\ud83d\ude00 \uD9aB\uDfeF \uDABC\uDCdE \udbff\udfff)";
+  const std::string quoted = QuoteJson(plain);
+  EXPECT_EQ(
+      Json("- " + plain + "\n- '" + plain + "'\n- |-\n  " + plain + "\n- \"\\ud83d\\ude00\"\n"),
+      "[" + quoted + "," + quoted + "," + quoted + ",\"" + smile + "\"]");
+  for (const char* alone : {R"(a: "\ud83d")", R"(a: "\ude00\ud83d")", R"(a: "\ud83d \ude00")",
+                            R"(a: "\\ud83d\ude00")", R"(a: "\ud83d\u0041")", R"(a: "\ud83d\ude0")"})
+    EXPECT_TRUE(Json(alone).ends_with("HW1002")) << alone;
+  // Not told from what would hide them.
+  for (const char* taken : {"\"\\ud83d\\ude00 \xEE\x82\xA0\"", R"("\ud83d\ude00 \ue0a0")"})
+    EXPECT_TRUE(Json(taken).ends_with("HW1002")) << taken;
+  EXPECT_EQ(Json("[\"\xEE\x82\xA0\", \"\\ue0a0\"]"), "[\"\xEE\x82\xA0\",\"\xEE\x82\xA0\"]");
+}
+
+TEST(Yaml, MergeKeyStandsOnce) {
+  EXPECT_EQ(Json("a: &x {k: 1}\nb: {<<: *x, <<: *x}\n"), "2:13 HW1004");
+  EXPECT_EQ(Json("a: &x {k: 1}\nb: {<<: *x, '<<': 2}\n"), R"({"a":{"k":1},"b":{"<<":2,"k":1}})");
 }
 
 TEST(Yaml, AnchorsMayBeNamedAgain) {
