@@ -1,5 +1,6 @@
 #include "output.h"
 
+#include <fmt/format.h>
 #include <yaml-cpp/emitter.h>
 #include <yaml-cpp/emittermanip.h>
 
@@ -23,12 +24,49 @@ bool IsLines(std::string_view text) {
          std::ranges::all_of(text, [](char c) { return c == '\n' || (c >= ' ' && c < 0x7F); });
 }
 
+/// In double quotes, byte for byte the same when it is read: the emitter's own would lose some
+/// characters.  What YAML takes only as escapes, or older YAML as ends of lines, is escaped.
+std::string QuoteYaml(std::string_view text) {
+  std::string quoted = QuoteJson(text);
+  const auto escape = [&](std::string_view character, std::string_view as) {
+    for (std::size_t at = quoted.find(character); at != std::string::npos;
+         at = quoted.find(character, at + as.size()))
+      quoted.replace(at, character.size(), as);
+  };
+  escape("\x7F", "\\x7f");
+  for (int c = 0x80; c < 0xA0; ++c)
+    escape(std::string{'\xC2', static_cast<char>(c)}, fmt::format("\\x{:02x}", c));
+  escape("\xE2\x80\xA8", "\\u2028");
+  escape("\xE2\x80\xA9", "\\u2029");
+  escape("\xEF\xBB\xBF", "\\ufeff");
+  escape("\xEF\xBF\xBE", "\\ufffe");
+  escape("\xEF\xBF\xBF", "\\uffff");
+  return quoted;
+}
+
+bool IsAscii(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c >= ' ' && c < 0x7F; });
+}
+
+/// Quoted, so that "yes", "007" or "null" come back as the texts they are; scripts as lines.
+void EmitText(YAML::Emitter& out, const std::string& text) {
+  if (IsLines(text))
+    out << YAML::Literal << text;
+  else
+    out.WriteIntegralType(QuoteYaml(text));  // as it is
+}
+
 void Emit(YAML::Emitter& out, const json::value& value) {
   switch (value.kind()) {
     case json::kind::object:
       out << YAML::BeginMap;
       for (const auto& [key, member] : value.get_object()) {
-        out << YAML::Key << std::string(key) << YAML::Value;
+        out << YAML::Key;
+        if (IsAscii(key))
+          out << std::string(key);
+        else
+          EmitText(out, key);
+        out << YAML::Value;
         Emit(out, member);
       }
       out << YAML::EndMap;
@@ -38,12 +76,9 @@ void Emit(YAML::Emitter& out, const json::value& value) {
       for (const json::value& element : value.get_array()) Emit(out, element);
       out << YAML::EndSeq;
       return;
-    case json::kind::string: {
-      // Quoted, so that "yes", "007" or "null" come back as the texts they are; scripts as lines.
-      out << (IsLines(value.get_string()) ? YAML::Literal : YAML::DoubleQuoted)
-          << std::string(value.get_string());
+    case json::kind::string:
+      EmitText(out, std::string(value.get_string()));
       return;
-    }
     case json::kind::null:
       out << YAML::LowerNull << YAML::Null;
       return;

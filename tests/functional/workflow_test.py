@@ -126,6 +126,18 @@ class ShowTest(Case):
         self.assertIn("run: |\n      echo one\n      echo two\n",
                       self.hw("workflow", "show", self.dir / "everything.yaml", "-o", "yaml").stdout)
 
+    def test_texts_come_back_whatever_characters_they_have(self):
+        text = "".join(map(chr, [*range(1, 0x180), 0x2028, 0x2029, 0xFDD0, 0xFEFF, 0xFFFD, 0xFFFE,
+                                 0xFFFF, 0x1F600, 0x1FFFE, 0x10FFFF]))
+        # As Python writes JSON: characters beyond U+FFFF in two escapes.
+        file = self.write("odd.json", json.dumps({
+            "version": 1, "description": text, "params": {"p": text},
+            "tasks": {"t": {"run": "true", "labels": {text[-60:]: "x", "a": text}}}}))
+        shown = self.hw("workflow", "show", file, "-o", "yaml").stdout
+        again = self.write("again.yaml", shown)
+        self.assertEqual(self.version(again), self.version(file), shown)
+        self.assertEqual(self.json("workflow", "show", again)["description"], text)
+
     GRIDS = """
 version: 1
 name: grids
