@@ -34,7 +34,9 @@ constexpr ShellGrammar kGrammars[] = {
      "--login< "},
     {" doas ", Reads::kCommand, Input::kProgramIfNoneGiven, " -u -C -a -s< "},
     {" unshare nsenter setpriv ", Reads::kCommand, Input::kProgramIfNoneGiven,
-     " -t --target -S --setuid -G --setgid -R --root -w --wd --reuid --regid --groups "},
+     " -t --target -S --setuid -G --setgid -R --root -w --wd --reuid --ruid --euid --regid --rgid "
+     "--egid --groups --inh-caps --ambient-caps --bounding-set --securebits --pdeathsig "
+     "--selinux-label --apparmor-profile "},
     {" xargs ", Reads::kCommand, Input::kData,
      " -n --max-args -P --max-procs -L --max-lines -s --max-chars -d --delimiter -a! --arg-file! "
      "-E "
@@ -42,7 +44,7 @@ constexpr ShellGrammar kGrammars[] = {
     {" strace ltrace ", Reads::kCommand, Input::kData, " -o -e -p -s -a -u -P -b -E "},
     {" systemd-run ", Reads::kCommand, Input::kData,
      " -u --unit -p --property -E --setenv -M --machine --slice --description --uid --gid "
-     "--working-directory "},
+     "--working-directory --nice --service-type --on-active --on-boot --on-calendar -H --host "},
 
     // Shells and other interpreters: a program, then its arguments.
     {" sh bash dash ash ksh mksh zsh ", Reads::kProgram, Input::kProgramIfNoneGiven,
@@ -51,10 +53,13 @@ constexpr ShellGrammar kGrammars[] = {
     {" python pypy ", Reads::kProgram, Input::kProgramIfNoneGiven,
      " -c. -m. -W -X --check-hash-based-pycs "},
     {" perl ", Reads::kProgram, Input::kProgramIfNoneGiven, " -e* -E* -I! "},
-    {" ruby ", Reads::kProgram, Input::kProgramIfNoneGiven, " -e* -I! -r! -C -E -F "},
+    {" ruby ", Reads::kProgram, Input::kProgramIfNoneGiven,
+     " -e* -I! -r! -C -E -F --encoding --external-encoding "
+     "--internal-encoding "},
     {" node nodejs ", Reads::kProgram, Input::kProgramIfNoneGiven,
-     " -e* --eval* -p* --print* -r! --require! --import! --loader! --experimental-loader! -C "
-     "--conditions "},
+     " -e* --eval* -p* --print* -r! --require! --import! --loader! --experimental-loader! "
+     "--env-file! -C --conditions --title --input-type --watch-path --redirect-warnings "
+     "--test-name-pattern --test-reporter --test-reporter-destination "},
     {" php ", Reads::kProgram, Input::kProgramIfNoneGiven,
      " -r* -f* -B* -R* -F* -E* -d! -c! -z! -S -t "},
     {" lua luajit ", Reads::kProgram, Input::kProgramIfNoneGiven, " -e* -l! "},
