@@ -72,6 +72,8 @@ std::string_view ReasonName(Reason reason) {
       return "when";
     case Reason::kDeadline:
       return "deadline";
+    case Reason::kPermit:
+      return "permit";
   }
   return "unknown";
 }

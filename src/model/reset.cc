@@ -126,6 +126,8 @@ void Stepper::ResetTask(TaskNo no) {
   }
   SetState(no, TaskState::kWaiting);
   Touch(no);
+  task.reason = Reason::kNone;
+  task.not_before = {};
   task.epoch = {};
   task.generation = header_.generation;
   task.snoozes = 0;

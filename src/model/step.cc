@@ -54,21 +54,37 @@ Status Stepper::On(const StartRun&) {
   return {};
 }
 
-Status Stepper::On(const QueueTask& event) {
+bool Stepper::MayQueue(TaskNo no) const {
   // Derivation keeps what may not run from being ready, so only the run's own brakes are left.
-  if (!Exists(event.task) || At(event.task).state != TaskState::kReady ||
-      header_.state != RunState::kRunning || IsSet(header_.paused_at) || Resetting() ||
-      MustEvaluate(event.task)) {
-    return Stale();
-  }
+  return Exists(no) && At(no).state == TaskState::kReady && header_.state == RunState::kRunning &&
+         !IsSet(header_.paused_at) && !Resetting() && !MustEvaluate(no);
+}
+
+void Stepper::GiveEpoch(TaskNo no) {
+  At(no).epoch = header_.next_epoch;
+  ++header_.next_epoch.value;
+  changes_.header = true;
+}
+
+Status Stepper::On(const AskPermits& event) {
+  if (!MayQueue(event.task) || At(event.task).reason == Reason::kPermit) return Stale();
+  TaskRun& task = At(event.task);
+  GiveEpoch(event.task);
+  task.reason = Reason::kPermit;
+  task.not_before = now_;
+  Touch(event.task);
+  return {};
+}
+
+Status Stepper::On(const QueueTask& event) {
+  if (!MayQueue(event.task)) return Stale();
   TaskRun& task = At(event.task);
   if (const Duration limit = Spec(event.task).deadline;
       limit > Duration{0} && !IsSet(task.deadline)) {
     task.deadline = now_ + limit;
     changes_.timers.push_back({task.deadline, event.task});
   }
-  task.epoch = header_.next_epoch;
-  ++header_.next_epoch.value;
+  if (task.reason != Reason::kPermit) GiveEpoch(event.task);
   task.not_before = now_;
   SetState(event.task, TaskState::kQueued);
   Touch(event.task);
@@ -237,9 +253,15 @@ void Stepper::SetState(TaskNo no, TaskState to, Reason reason) {
       run_.failed_deciding + (Decides(no, to) ? 1U : 0U) - (Decides(no, from) ? 1U : 0U);
   std::uint32_t& unsettled = Unsettled(Spec(no).role);
   unsettled = unsettled + (IsTerminal(to) ? 0U : 1U) - (IsTerminal(from) ? 0U : 1U);
+  // What asked for permits keeps its turn while its run is reset, say; its row is not written then.
+  const bool asked = task.reason == Reason::kPermit && IsUnstarted(from) && IsUnstarted(to);
   task.state = to;
-  task.reason = reason;
   task.since = now_;
+  if (asked) {
+    changes_.header = true;
+    return;
+  }
+  task.reason = reason;
   if (!IsLive(to)) {
     task.cancel_sent = task.zombie;
     if (to != TaskState::kParked) task.not_before = {};

@@ -43,6 +43,7 @@ class Stepper {
   // step.cc: one handler per event.  A handler that finds nothing to do sets `stale_`.
   Status On(const StartRun&);
   Status On(const QueueTask&);
+  Status On(const AskPermits&);
   Status On(const AttemptStarted&);
   Status On(const AttemptEnded&);
   Status On(const OfferAnswered&);
@@ -54,6 +55,9 @@ class Stepper {
   Status On(const RerunTasks&);
   Status On(const MarkTask&);
   Status On(const ContinueRun&);
+  /// Nothing but credit and permits keeps it from being queued.
+  bool MayQueue(TaskNo no) const;
+  void GiveEpoch(TaskNo no);
   Status Stale();
   Status Superseded();
   Status OnTaskTimer(TaskNo no, Instant when);

@@ -53,10 +53,12 @@ class FieldChecker {
   void Texts(std::string_view at, std::string_view key, const std::vector<std::string>& texts);
   void Environment(std::string_view at, const std::map<std::string, std::string>& env);
   void Params();
+  void CheckConcurrency(const Concurrency& concurrency);
   void CheckAction(const std::string& at, const Action& action);
   void CheckRetry(const std::string& at, const RetryPolicy& retry);
   void CheckCondition(const std::string& at, const std::optional<RetryCondition>& condition);
   void CheckId(const std::string& at, const Task& task);
+  void CheckPool(const std::string& at, const Task& task);
 
   const WorkflowDefinition& definition_;
   FaultList& faults_;
@@ -123,6 +125,16 @@ void FieldChecker::Params() {
   }
 }
 
+void FieldChecker::CheckConcurrency(const Concurrency& concurrency) {
+  constexpr std::string_view kAt = "concurrency";
+  Text(kAt, "key", concurrency.key);
+  Range(kAt, "limit", concurrency.limit, 0, 1'000'000);
+  Range("concurrency.rate", "limit", concurrency.rate, 0, 10'000);
+  if (concurrency.rate > 0) Range("concurrency.rate", "per", concurrency.rate_per, Duration(1));
+  if (concurrency.limit == 0 && concurrency.rate == 0)
+    faults_.Add("HW1120", std::string(kAt), "limits nothing; give it a limit or a rate");
+}
+
 void FieldChecker::CheckWorkflow() {
   const WorkflowDefinition& d = definition_;
   const auto name = [&](std::string_view field, std::string_view value) {
@@ -148,6 +160,7 @@ void FieldChecker::CheckWorkflow() {
   Range("", "cancel_timeout", d.cancel_timeout, Duration(1));
   Range("", "max_parallel", d.max_parallel, 0, Workflow::kMaxTasks);
   Range("", "max_active_runs", d.max_active_runs, 0, 1'000'000);
+  if (d.concurrency) CheckConcurrency(*d.concurrency);
   Texts("", "tags", d.tags);
 }
 
@@ -248,6 +261,18 @@ void FieldChecker::CheckTask(const Task& task) {
   Range(at, "deadline", task.deadline, Duration(0));
   Range(at, "grace", task.grace, Duration(0));
   Range(at, "priority", task.priority, -1'000, 1'000);
+  CheckPool(at, task);
+}
+
+void FieldChecker::CheckPool(const std::string& at, const Task& task) {
+  if (!task.pool.empty() && !IsPoolName(task.pool))
+    faults_.Add("HW1117", at + ".pool",
+                fmt::format("{} cannot name a pool; use letters, digits, _ and -, at most 64",
+                            QuoteJson(task.pool)));
+  Range(at, "weight", task.weight, 1, 1'000'000);
+  if (task.pool.empty() && task.weight != Task{}.weight)
+    faults_.Add("HW1117", at + ".weight",
+                "says nothing without a pool; name the pool, or remove it");
 }
 
 }  // namespace
@@ -278,6 +303,35 @@ std::string TaskField(const Task& task) {
   return "tasks." + task.id;
 }
 
+bool IsPoolName(std::string_view name) {
+  return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](char c) {
+    return IsLetter(c) || IsDigit(c) || c == '_' || c == '-';
+  });
+}
+
+std::vector<Fault> CheckPools(const WorkflowDefinition& definition, const PoolLimits& declared) {
+  FaultList faults;
+  std::vector<std::string_view> names;
+  std::string list;
+  for (const auto& [name, limit] : declared) {
+    names.push_back(name);
+    fmt::format_to(std::back_inserter(list), "{}{} ({})", list.empty() ? "" : ", ", name, limit);
+  }
+  for (const Task& task : definition.tasks) {
+    if (task.pool.empty()) continue;
+    const auto pool = declared.find(task.pool);
+    if (pool == declared.end())
+      faults.Add("HW1118", TaskField(task) + ".pool",
+                 fmt::format("there is no pool {}{}; declared are: {}", QuoteJson(task.pool),
+                             DidYouMean(task.pool, names), list.empty() ? "none" : list));
+    else if (task.weight > pool->second)
+      faults.Add(
+          "HW1119", TaskField(task) + ".weight",
+          fmt::format("{} is above the limit of its pool; declared are: {}", task.weight, list));
+  }
+  return faults.Take();
+}
+
 bool CheckFields(const WorkflowDefinition& definition, FaultList& faults) {
   const std::vector<Task>& tasks = definition.tasks;
   if (tasks.size() > Workflow::kMaxTasks) {
@@ -305,5 +359,7 @@ Error ToError(const std::vector<Fault>& faults, std::size_t most) {
     fmt::format_to(std::back_inserter(text), "\nand {} more", faults.size() - most);
   return Error{Code::kInvalidArgument, std::move(text)};
 }
+
+Error FaultsError(const std::vector<Fault>& faults) { return ToError(faults, faults.size()); }
 
 }  // namespace headworks::model

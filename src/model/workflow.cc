@@ -307,6 +307,8 @@ void Workflow::Number(WorkflowDefinition definition, std::span<const std::uint32
   for (const std::uint32_t written : order) tasks.push_back(std::move(definition.tasks[written]));
   definition.tasks = std::move(tasks);
   definition_ = std::move(definition);
+  has_pools_ =
+      std::ranges::any_of(definition_.tasks, [](const Task& t) { return !t.pool.empty(); });
   const auto count = [&](TaskRole role) {
     return static_cast<std::uint32_t>(std::ranges::count(definition_.tasks, role, &Task::role));
   };

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kFormat = 1;
 constexpr std::array<std::string_view, 3> kRoleNames = {"main", "on_cancel", "finally"};
+constexpr std::array<std::string_view, 3> kOnConflictNames = {"queue", "skip", "cancel_previous"};
 constexpr std::array<std::string_view, 3> kBackoffNames = {"fixed", "linear", "exponential"};
 
 bool IsPlain(const Param& param) { return param == Param::Plain(param.default_json); }
@@ -202,6 +203,8 @@ void WriteTask(Writer& w, const Task& task) {
   w.Time("deadline_us", task.deadline, usual.deadline);
   w.Time("grace_us", task.grace, usual.grace);
   w.Number("priority", task.priority, usual.priority);
+  w.Text("pool", task.pool);
+  w.Number("weight", task.weight, usual.weight);
   w.Text("trigger_rule", TriggerRuleName(task.trigger_rule), TriggerRuleName(usual.trigger_rule));
   w.Bool("allow_failure", task.allow_failure);
   w.Text("idempotency_key", task.idempotency_key);
@@ -358,6 +361,8 @@ Task ReadTask(const json::object& object, bool& good) {
   r.Time("deadline_us", task.deadline);
   r.Time("grace_us", task.grace);
   r.Number("priority", task.priority);
+  r.Text("pool", task.pool);
+  r.Number("weight", task.weight);
   if (r.Find("trigger_rule") != nullptr) {
     std::string name;
     r.Text("trigger_rule", name);
@@ -391,6 +396,15 @@ WorkflowDefinition ReadDefinition(const json::object& object, bool& good) {
   if (r.Find("on_failure") != nullptr) d.on_failure = OnFailure::kCancelRest;
   r.Number("max_parallel", d.max_parallel);
   r.Number("max_active_runs", d.max_active_runs);
+  if (const json::object* concurrency = r.Object("concurrency")) {
+    Concurrency& c = d.concurrency.emplace();
+    const Reader of(*concurrency, good);
+    of.Text("key", c.key);
+    of.Number("limit", c.limit);
+    of.Name("on_conflict", kOnConflictNames, c.on_conflict);
+    of.Number("rate", c.rate);
+    of.Time("rate_per_us", c.rate_per);
+  }
   if (const json::value* tasks = r.Find("tasks"); tasks != nullptr && tasks->is_array())
     for (const json::value& task : tasks->get_array())
       if (task.is_object()) d.tasks.push_back(ReadTask(task.get_object(), good));
@@ -419,6 +433,17 @@ std::string ToCanonicalJson(const WorkflowDefinition& d) {
   if (d.on_failure == OnFailure::kCancelRest) w.Text("on_failure", "cancel_rest");
   w.Number("max_parallel", d.max_parallel, usual.max_parallel);
   w.Number("max_active_runs", d.max_active_runs, usual.max_active_runs);
+  if (const auto& c = d.concurrency) {
+    w.Key("concurrency");
+    w.Begin('{');
+    w.Text("key", c->key);
+    w.Number("limit", c->limit, 0);
+    w.Text("on_conflict", kOnConflictNames[static_cast<std::size_t>(c->on_conflict)],
+           kOnConflictNames[0]);
+    w.Number("rate", c->rate, 0);
+    w.Time("rate_per_us", c->rate_per, Duration(0));
+    w.End('}');
+  }
   w.Key("tasks");
   w.Begin('[');
   for (const Task& task : d.tasks) {

@@ -72,6 +72,8 @@ enum class Reason : std::uint8_t {
   kWhen = 21,
   /// The task was not over within its `deadline`.
   kDeadline = 22,
+  /// Ready, but its pool has too few free permits.
+  kPermit = 23,
 };
 
 /// One execution of a task run; `(run, epoch)` is unique.

@@ -32,7 +32,7 @@ enum class RunState : std::uint8_t {
 enum class TaskState : std::uint8_t {
   /// Upstreams are active.  No row.
   kWaiting = 0,
-  /// May run; waits for credit.  No row.
+  /// May run; waits for credit.  No row, unless it waits for permits too.
   kReady = 1,
   /// Has an epoch and is being offered to its executor.
   kQueued = 2,
@@ -74,10 +74,12 @@ TriggerDecision Decide(TriggerRule rule, const UpstreamCounts& counts, std::uint
 /// One task of one run in memory.  64 bytes, because there may be 1,000,000 of them.
 struct TaskRun {
   UpstreamCounts upstreams;
-  Epoch epoch;           // of the last attempt; 0 = none yet
-  Instant not_before{};  // kParked: wakes then; live: when the attempt was queued; else unset
-  Instant since{};       // of the present state; persisted once there is a row
-  Instant deadline{};    // fails then if it is not over; unset = none, or not begun
+  Epoch epoch;  // of the last attempt; 0 = none yet
+  /// kParked: wakes then; live: when the attempt was queued; waiting for permits (`reason` is
+  /// kPermit): when they were first asked for; else unset.
+  Instant not_before{};
+  Instant since{};     // of the present state; persisted once there is a row
+  Instant deadline{};  // fails then if it is not over; unset = none, or not begun
   std::uint32_t generation = 0;
   std::uint32_t snoozes = 0;
   std::uint16_t tries = 0;
@@ -142,7 +144,9 @@ struct RunHeader {
   /// When a run that is not in memory must be looked at (backoff, timeouts); kNever = only by
   /// events.  Unset, so the past: pending, or it needs memory (live attempts, ready tasks).
   Instant wake_at = kNever;
-  std::string start_key;      // empty = none
+  std::string start_key;  // empty = none
+  /// The value of `Concurrency::key` as text; none: its workflow has no `concurrency`.
+  std::optional<std::string> concurrency_key;
   std::string trace_context;  // W3C traceparent, empty = none
   RunNo rerun_of;             // 0 = none
   RunNo root_run;             // 0 = itself

@@ -27,6 +27,11 @@ struct StartRun {};
 struct QueueTask {
   TaskNo task;
 };
+/// There are too few permits for this ready task: from now on it waits for them, under the epoch
+/// that it will be queued with.
+struct AskPermits {
+  TaskNo task;
+};
 struct AttemptStarted {
   TaskNo task;
   Epoch epoch;
@@ -87,9 +92,9 @@ struct MarkTask {
 /// Goes on with a large consequence (`Changes::more`).
 struct ContinueRun {};
 
-using Event =
-    std::variant<StartRun, QueueTask, AttemptStarted, AttemptEnded, OfferAnswered, WhenEvaluated,
-                 TimerDue, CancelRun, PauseRun, ResumeRun, RerunTasks, MarkTask, ContinueRun>;
+using Event = std::variant<StartRun, QueueTask, AskPermits, AttemptStarted, AttemptEnded,
+                           OfferAnswered, WhenEvaluated, TimerDue, CancelRun, PauseRun, ResumeRun,
+                           RerunTasks, MarkTask, ContinueRun>;
 
 // ---- Changes: rows to write, then effects to perform after the commit (I1).
 

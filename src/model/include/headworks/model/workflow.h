@@ -158,6 +158,10 @@ struct Task {
   Duration grace = std::chrono::seconds(10);
   /// Higher first.  -1,000 to 1,000.
   int priority = 0;
+  /// Every attempt holds `weight` permits of this pool until it is provably over; empty = none.
+  std::string pool;
+  /// 1 to 1,000,000.
+  int weight = 1;
   TriggerRule trigger_rule = TriggerRule::kAllSuccess;
   /// The task may fail without failing the run; for its successors it succeeded.
   bool allow_failure = false;
@@ -171,6 +175,31 @@ struct Task {
 };
 
 enum class OnFailure : std::uint8_t { kFinish = 0, kCancelRest = 1 };
+
+/// What a start does that finds no place among the runs with its key.
+enum class OnConflict : std::uint8_t {
+  /// The run waits, in order of priority, then age.
+  kQueue = 0,
+  /// No run is made: Start answers kConflict.
+  kSkip = 1,
+  /// As kQueue, and the oldest that are in its way are cancelled.
+  kCancelPrevious = 2,
+};
+
+/// Which runs of a workflow may be under way together.
+struct Concurrency {
+  /// Expression over `params` and `input`: runs for which it has the same value share the limits.
+  /// Empty = all runs of the workflow do.
+  std::string key;
+  /// Runs under way at a time, 1 to 1,000,000; 0 = no limit.  A run counts from its start until the
+  /// last of its attempts is provably over.
+  int limit = 0;
+  OnConflict on_conflict = OnConflict::kQueue;
+  /// At most `rate` runs start in any time span of `rate_per`, 1 to 10,000; 0 = no limit.
+  int rate = 0;
+  Duration rate_per{0};
+  bool operator==(const Concurrency&) const = default;
+};
 
 enum class ParamType : std::uint8_t {
   /// Not declared: as the default value is.
@@ -224,6 +253,7 @@ struct WorkflowDefinition {
   int max_parallel = 0;
   /// Runs of this workflow that are under way at a time; 0 = no limit of its own.
   int max_active_runs = 0;
+  std::optional<Concurrency> concurrency{};
   std::vector<Task> tasks;
 
   bool operator==(const WorkflowDefinition&) const = default;
@@ -238,6 +268,18 @@ struct Fault {
   /// What is wrong and what to do.
   std::string message;
 };
+
+/// The declared pools of a tenant, by name: how many permits each has.
+using PoolLimits = std::map<std::string, int, std::less<>>;
+
+/// 1 to 64 of `[A-Za-z0-9_-]`.
+bool IsPoolName(std::string_view name);
+
+/// Pools that are not declared, and weights that are above the limit of theirs.
+std::vector<Fault> CheckPools(const WorkflowDefinition& definition, const PoolLimits& declared);
+
+/// kInvalidArgument, with all of them by code and field.
+Error FaultsError(const std::vector<Fault>& faults);
 
 /// A validated, immutable version of a workflow: the DAG with numbers for names.
 ///
@@ -274,6 +316,8 @@ class Workflow {
   std::span<const TaskNo> downstreams(TaskNo no) const;
   /// Tasks of `role`: a contiguous range of numbers [first, second).
   std::pair<TaskNo, TaskNo> range(TaskRole role) const;
+  /// A task of it names a pool.
+  bool has_pools() const { return has_pools_; }
 
  private:
   Workflow() = default;
@@ -287,6 +331,7 @@ class Workflow {
   std::vector<TaskNo> up_, down_;
   std::vector<std::uint32_t> by_id_;  // task numbers sorted by id
   std::uint32_t main_end_ = 0, on_cancel_end_ = 0;
+  bool has_pools_ = false;
 };
 
 /// The fixed shard of a workflow: `hash(tenant, package, workflow) % 64`, with the hash FNV-1a
