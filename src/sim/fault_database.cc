@@ -168,6 +168,34 @@ Result<std::int64_t> FaultDatabase::DataVersion() {
   return inner_.inbox().DataVersion();
 }
 
+Status FaultDatabase::SetPool(const TenantId& tenant, std::string_view name, int limit,
+                              Instant now) {
+  return inner_.limits().SetPool(tenant, name, limit, now);
+}
+
+Status FaultDatabase::DeletePool(const TenantId& tenant, std::string_view name) {
+  return inner_.limits().DeletePool(tenant, name);
+}
+
+Status FaultDatabase::DeclarePools(const TenantId& tenant, const model::PoolLimits& pools,
+                                   Instant now) {
+  return inner_.limits().DeclarePools(tenant, pools, now);
+}
+
+Result<std::vector<store::PoolRecord>> FaultDatabase::ListPools(const TenantId& tenant) {
+  if (Fails("list pools")) return Unavailable("list pools");
+  return inner_.limits().ListPools(tenant);
+}
+
+Result<std::vector<store::Permit>> FaultDatabase::ListPermits(const TenantId& tenant) {
+  return inner_.limits().ListPermits(tenant);
+}
+
+Result<std::vector<store::Permit>> FaultDatabase::ListAllPermits() {
+  if (incarnation_.crashed) return Unavailable("list permits");
+  return inner_.limits().ListAllPermits();
+}
+
 Status FaultDatabase::PutVersion(const TenantId& tenant, std::string_view version,
                                  std::string_view canonical_json, Instant now) {
   return inner_.workflows().PutVersion(tenant, version, canonical_json, now);

@@ -53,6 +53,14 @@ Status CheckRuns(const Round& round, const ShardSet& guarded) {
       return Invalid(
           fmt::format("round: pending run {} has tasks or waits for a time", header.run_no.value));
     }
+    if (write.start && !header.concurrency_key)
+      return Invalid(fmt::format("round: a start of run {}, which has no concurrency key",
+                                 header.run_no.value));
+    for (const RunWrite::Grant& grant : write.grants) {
+      HEADWORKS_TRY(CheckPool(header.tenant, grant.pool, grant.weight));
+      if (grant.weight == 0)
+        return Invalid(fmt::format("round: run {} is granted no permits", header.run_no.value));
+    }
     const auto shard = header.shard.value;
     if (shard < 0 || shard >= kShardCount || !guarded[static_cast<std::size_t>(shard)]) {
       return Invalid(fmt::format("round: run {} is on shard {}, which the round does not guard",
@@ -101,6 +109,40 @@ Status CheckRound(const Round& round) {
     if (answer.dedupe_key.empty()) return Invalid("round: an answer without dedupe key");
   }
   return {};
+}
+
+Status CheckPool(const TenantId& tenant, std::string_view name, int limit) {
+  HEADWORKS_TRY(CheckTenant(tenant));
+  if (!model::IsPoolName(name))
+    return Invalid(
+        fmt::format("'{}' cannot name a pool; use letters, digits, _ and -, at most 64", name));
+  if (limit < 0 || limit > LimitStore::kMaxLimit)
+    return Invalid(fmt::format("pool '{}': {} is out of range; give 0 to {}", name, limit,
+                               LimitStore::kMaxLimit));
+  return {};
+}
+
+Status CheckPools(const TenantId& tenant, const model::PoolLimits& pools) {
+  HEADWORKS_TRY(CheckTenant(tenant));
+  for (const auto& [name, limit] : pools) HEADWORKS_TRY(CheckPool(tenant, name, limit));
+  return {};
+}
+
+Error NoSuchPool(std::string_view name) {
+  return {Code::kNotFound, fmt::format("there is no pool '{}'; see 'headworks pool list'", name)};
+}
+
+Error DeclaredPool(std::string_view name) {
+  return {Code::kConflict,
+          fmt::format("the configuration of the engine declares pool '{}'; change it there, and "
+                      "start the engine again",
+                      name)};
+}
+
+Error HeldPool(std::string_view name, std::int64_t permits) {
+  return {Code::kConflict,
+          fmt::format("{} permits of pool '{}' are held; 'headworks pool show {}' says by whom",
+                      permits, name, name)};
 }
 
 Status CheckInboxRows(std::span<const InboxRow> rows) {

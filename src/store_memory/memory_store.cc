@@ -37,6 +37,7 @@ void Update(RunHeader& to, RunHeader from) {
   from.shard = to.shard;
   from.created_at = to.created_at;
   from.start_key = std::move(to.start_key);
+  from.concurrency_key = std::move(to.concurrency_key);
   from.trace_context = std::move(to.trace_context);
   from.rerun_of = to.rerun_of;
   from.root_run = to.root_run;
@@ -47,7 +48,8 @@ class MemoryStore final : public store::Database,
                           public store::RunStore,
                           public store::Inbox,
                           public store::RunQuery,
-                          public store::WorkflowStore {
+                          public store::WorkflowStore,
+                          public store::LimitStore {
  public:
   MemoryStore(std::shared_ptr<Storage> storage, Clock& clock)
       : storage_(std::move(storage)), s_(*storage_), clock_(clock) {}
@@ -56,6 +58,7 @@ class MemoryStore final : public store::Database,
   store::Inbox& inbox() override { return *this; }
   store::RunQuery& query() override { return *this; }
   store::WorkflowStore& workflows() override { return *this; }
+  store::LimitStore& limits() override { return *this; }
 
   // ---- RunStore
 
@@ -278,6 +281,36 @@ class MemoryStore final : public store::Database,
     return found;
   }
 
+  Result<std::vector<store::RunRecord>> ListActive(const TenantId& tenant,
+                                                   const ActiveFilter& filter) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    std::vector<store::RunRecord> found;
+    for (const auto& [no, row] : s_.runs) {
+      const RunHeader& h = row.header;
+      if (found.size() >= filter.limit) break;
+      const bool active = h.state == model::RunState::kRunning ||
+                          (h.state == model::RunState::kPending && filter.pending) ||
+                          (model::IsTerminal(h.state) && h.wake_at <= Instant{});
+      if (active && h.tenant == tenant && h.name == filter.name &&
+          (!filter.key || h.concurrency_key == filter.key))
+        found.push_back({h});
+    }
+    return found;
+  }
+
+  Result<std::vector<Instant>> ListStarts(const model::Namespace& name, std::string_view key,
+                                          Instant after) override {
+    HEADWORKS_TRY(store::CheckTenant(TenantId(name.tenant)));
+    const std::lock_guard lock(s_.mutex);
+    std::vector<Instant> starts;
+    const auto of_key = s_.starts.find({name, std::string(key)});
+    if (of_key == s_.starts.end()) return starts;
+    for (auto start = of_key->second.upper_bound(after); start != of_key->second.end(); ++start)
+      starts.push_back(start->first);
+    return starts;
+  }
+
   Result<std::vector<store::TaskRecord>> ListTasks(const TenantId& tenant, RunNo run,
                                                    std::optional<TaskNo> after,
                                                    std::size_t limit) override {
@@ -407,6 +440,74 @@ class MemoryStore final : public store::Database,
     return {};
   }
 
+  // ---- LimitStore
+
+  Status SetPool(const TenantId& tenant, std::string_view name, int limit, Instant now) override {
+    HEADWORKS_TRY(store::CheckPool(tenant, name, limit));
+    const std::lock_guard lock(s_.mutex);
+    store::PoolRecord& pool = s_.pools[{tenant, std::string(name)}];
+    if (pool.declared) return store::DeclaredPool(name);
+    pool = {std::string(name), limit, false, now};
+    ++s_.data_version;
+    return {};
+  }
+
+  Status DeletePool(const TenantId& tenant, std::string_view name) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    const auto pool = s_.pools.find({tenant, std::string(name)});
+    if (pool == s_.pools.end()) return store::NoSuchPool(name);
+    if (pool->second.declared) return store::DeclaredPool(name);
+    std::int64_t held = 0;
+    for (const auto& [key, permit] : s_.permits)
+      if (permit.tenant == tenant && permit.pool == name) held += permit.weight;
+    if (held > 0) return store::HeldPool(name, held);
+    s_.pools.erase(pool);
+    ++s_.data_version;
+    return {};
+  }
+
+  Status DeclarePools(const TenantId& tenant, const model::PoolLimits& pools,
+                      Instant now) override {
+    HEADWORKS_TRY(store::CheckPools(tenant, pools));
+    const std::lock_guard lock(s_.mutex);
+    std::erase_if(s_.pools, [&](const auto& entry) {
+      return entry.first.first == tenant && entry.second.declared &&
+             !pools.contains(entry.first.second);
+    });
+    for (const auto& [name, limit] : pools) {
+      store::PoolRecord& pool = s_.pools[{tenant, name}];
+      if (!pool.declared || pool.limit != limit) pool = {name, limit, true, now};
+    }
+    ++s_.data_version;
+    return {};
+  }
+
+  Result<std::vector<store::PoolRecord>> ListPools(const TenantId& tenant) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    std::vector<store::PoolRecord> pools;
+    for (const auto& [key, pool] : s_.pools)
+      if (key.first == tenant) pools.push_back(pool);
+    return pools;
+  }
+
+  Result<std::vector<store::Permit>> ListPermits(const TenantId& tenant) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    std::vector<store::Permit> permits;
+    for (const auto& [key, permit] : s_.permits)
+      if (permit.tenant == tenant) permits.push_back(permit);
+    return permits;
+  }
+
+  Result<std::vector<store::Permit>> ListAllPermits() override {
+    const std::lock_guard lock(s_.mutex);
+    std::vector<store::Permit> permits;
+    for (const auto& [key, permit] : s_.permits) permits.push_back(permit);
+    return permits;
+  }
+
  private:
   static Error NoVersion(std::string_view version) {
     return {Code::kNotFound, fmt::format("no workflow version {}", version)};
@@ -490,6 +591,15 @@ class MemoryStore final : public store::Database,
                                                   attempt.epoch.value)};
       }
     }
+    std::set<Epoch> granted;
+    for (const auto& grant : write.grants) {
+      const bool held = s_.permits.contains({h.tenant, h.run_no, grant.epoch}) &&
+                        std::ranges::find(write.freed, grant.epoch) == write.freed.end();
+      if (held || !granted.insert(grant.epoch).second) {
+        return Error{Code::kConflict, fmt::format("run {}: attempt {} holds a permit already",
+                                                  h.run_no.value, grant.epoch.value)};
+      }
+    }
     return {};
   }
 
@@ -533,6 +643,20 @@ class MemoryStore final : public store::Database,
       stored.outcome.output.clear();
     }
     row.events.insert(row.events.end(), write.events.begin(), write.events.end());
+    if (write.start) {
+      auto& starts = s_.starts[{h.name, *h.concurrency_key}];
+      std::erase_if(starts, [&](const auto& start) { return start.second <= write.start->at; });
+      starts.emplace(write.start->at, write.start->until);
+    }
+    for (const Epoch epoch : write.freed) s_.permits.erase({h.tenant, h.run_no, epoch});
+    for (const auto& grant : write.grants)
+      s_.permits[{h.tenant, h.run_no, grant.epoch}] = {.tenant = h.tenant,
+                                                       .pool = grant.pool,
+                                                       .run = h.run_no,
+                                                       .epoch = grant.epoch,
+                                                       .task = grant.task,
+                                                       .weight = grant.weight,
+                                                       .granted_at = grant.granted_at};
   }
 
   void Delete(const store::RunKey& key) {
@@ -542,6 +666,9 @@ class MemoryStore final : public store::Database,
     s_.run_ids.erase({h.tenant, h.run_id.value});
     s_.start_keys.erase({h.name, h.start_key});
     s_.hot.erase(HotKeyOf(h));
+    std::erase_if(s_.permits, [&](const auto& entry) {
+      return entry.second.tenant == key.tenant && entry.second.run == key.run;
+    });
     s_.runs.erase(key.run);
   }
 

@@ -45,6 +45,7 @@ struct AnswerRow {
 
 using TenantKey = std::pair<TenantId, std::string>;
 using StartKey = std::pair<model::Namespace, std::string>;
+using PermitKey = std::tuple<TenantId, RunNo, Epoch>;
 /// In ListDue's order: highest priority first, then run number.
 using HotKey = std::pair<int, RunNo>;  // (-priority, run)
 
@@ -65,6 +66,11 @@ class Storage {
   std::deque<std::pair<Instant, TenantKey>> answer_ages;  // in order of answering
   std::int64_t next_inbox_id = 1;
   std::int64_t waiting_starts = 0;
+
+  std::map<TenantKey, store::PoolRecord> pools;
+  std::map<PermitKey, store::Permit> permits;
+  std::map<std::pair<model::Namespace, std::string>, std::multimap<Instant, Instant>>
+      starts;  // by concurrency key: at, and until when that counts
 
   std::map<TenantKey, std::string> versions;
   std::map<model::Namespace, store::WorkflowRecord> workflows;

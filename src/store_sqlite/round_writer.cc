@@ -39,12 +39,12 @@ Status InsertRun(Connection& c, const RunWrite& write) {
   HEADWORKS_TRY(c.Run(
       "INSERT INTO run (" HEADWORKS_RUN_COLUMNS
       ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, "
-      "?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)",
+      "?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)",
       h.tenant, h.run_no, h.run_id, h.name.package, h.name.workflow, h.version, h.shard,
       h.created_at, h.start_key, h.trace_context, h.rerun_of, h.root_run, h.state, h.reason,
       h.priority, h.generation, h.next_epoch, h.started_at, h.finished_at, h.paused_at,
       h.cancel_requested_at, h.finally_started_at, h.finally_stopped, h.expires_at, WakeAt(h),
-      h.stuck_since, h.reset.kind, h.reset.task, Blob{counts}, h.stuck_reason));
+      h.stuck_since, h.reset.kind, h.reset.task, Blob{counts}, h.stuck_reason, h.concurrency_key));
   return c.Run("INSERT INTO run_input (tenant_id, run_no, input) VALUES (?1, ?2, ?3)", h.tenant,
                h.run_no, Payload{*write.insert_input});
 }
@@ -118,6 +118,36 @@ Status InsertEvents(Connection& c, const RunWrite& write) {
   return {};
 }
 
+Status WriteStart(Connection& c, const RunWrite& write) {
+  constexpr std::int64_t kForgotten = 100;  // at a time, so that no start waits long
+  const RunHeader& h = write.header;
+  HEADWORKS_TRY(
+      c.Run("DELETE FROM run_start WHERE (tenant_id, package, workflow, concurrency_key, "
+            "started_at, run_no) IN (SELECT tenant_id, package, workflow, concurrency_key, "
+            "started_at, run_no FROM run_start WHERE counts_until <= ?1 LIMIT ?2)",
+            write.start->at, kForgotten));
+  return c.Run(
+      "INSERT INTO run_start (tenant_id, package, workflow, concurrency_key, started_at, run_no, "
+      "counts_until) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING",
+      h.tenant, h.name.package, h.name.workflow, *h.concurrency_key, write.start->at, h.run_no,
+      write.start->until);
+}
+
+Status WritePermits(Connection& c, const RunWrite& write) {
+  const RunHeader& h = write.header;
+  for (const Epoch epoch : write.freed) {
+    HEADWORKS_TRY(c.Run("DELETE FROM permit WHERE tenant_id = ?1 AND run_no = ?2 AND epoch = ?3",
+                        h.tenant, h.run_no, epoch));
+  }
+  for (const RunWrite::Grant& grant : write.grants) {
+    HEADWORKS_TRY(c.Run(
+        "INSERT INTO permit (tenant_id, run_no, epoch, task_no, pool, weight, granted_at) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        h.tenant, h.run_no, grant.epoch, grant.task, grant.pool, grant.weight, grant.granted_at));
+  }
+  return {};
+}
+
 Status WriteRun(Connection& c, const RunWrite& write) {
   if (write.insert_input) {
     HEADWORKS_TRY(InsertRun(c, write));
@@ -127,6 +157,8 @@ Status WriteRun(Connection& c, const RunWrite& write) {
   for (const auto& task : write.tasks) HEADWORKS_TRY(WriteTask(c, write.header, task));
   for (const auto& attempt : write.attempts) HEADWORKS_TRY(InsertAttempt(c, write.header, attempt));
   if (!write.events.empty()) HEADWORKS_TRY(InsertEvents(c, write));
+  if (write.start) HEADWORKS_TRY(WriteStart(c, write));
+  HEADWORKS_TRY(WritePermits(c, write));
   return {};
 }
 
@@ -150,6 +182,8 @@ Status DeleteRun(Connection& c, const store::RunKey& key, const std::vector<stor
     return Error{Code::kConflict,
                  fmt::format("run {} is not finished; cancel it first", key.run.value)};
   }
+  HEADWORKS_TRY(
+      c.Run("DELETE FROM permit WHERE tenant_id = ?1 AND run_no = ?2", key.tenant, key.run));
   HEADWORKS_TRY(c.Run("DELETE FROM run WHERE tenant_id = ?1 AND run_no = ?2", key.tenant, key.run));
   return c.Run("INSERT INTO deleted_run (tenant_id, run_no) VALUES (?1, ?2)", key.tenant, key.run);
 }

@@ -41,7 +41,7 @@ Status ReadHeader(Row row, model::RunHeader& h) {
            h.created_at, h.start_key, h.trace_context, h.rerun_of, h.root_run, h.state, h.reason,
            h.priority, h.generation, h.next_epoch, h.started_at, h.finished_at, h.paused_at,
            h.cancel_requested_at, h.finally_started_at, h.finally_stopped, h.expires_at, h.wake_at,
-           h.stuck_since, h.reset.kind, h.reset.task, counts, h.stuck_reason);
+           h.stuck_since, h.reset.kind, h.reset.task, counts, h.stuck_reason, h.concurrency_key);
   h.name.tenant = h.tenant.value;
   if (!DecodeCounts(counts, h.counts)) {
     return Error{

@@ -17,7 +17,7 @@ namespace headworks::store_sqlite {
   "trace_context, rerun_of, root_run, state, reason, priority, generation, next_epoch, "  \
   "started_at, finished_at, paused_at, cancel_requested_at, finally_started_at, "         \
   "finally_stopped, expires_at, wake_at, stuck_since, reset_kind, reset_task, counts, "   \
-  "stuck_reason"
+  "stuck_reason, concurrency_key"
 /// In the order of ReadTask.
 #define HEADWORKS_TASK_COLUMNS                                                             \
   "task_no, state, reason, epoch, generation, snoozes, tries, losses, dispatch_failures, " \

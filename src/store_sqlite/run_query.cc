@@ -97,6 +97,41 @@ Result<std::vector<RunRecord>> SqliteRunQuery::ListRuns(const TenantId& tenant,
   });
 }
 
+Result<std::vector<RunRecord>> SqliteRunQuery::ListActive(const TenantId& tenant,
+                                                          const ActiveFilter& filter) {
+  HEADWORKS_TRY(store::CheckTenant(tenant));
+  std::vector<RunRecord> runs;
+  if (filter.name.tenant != tenant.value) return runs;
+  return core_.Read([&](Connection& c) -> Result<std::vector<RunRecord>> {
+    const auto read = [&](Row row) { return ReadHeader(row, runs.emplace_back().header); };
+    if (filter.key) {
+      HEADWORKS_TRY(c.ForEach(kActiveOfKey, read, tenant, filter.name.workflow, filter.name.package,
+                              *filter.key, filter.pending, filter.limit));
+      return std::move(runs);
+    }
+    HEADWORKS_TRY(c.ForEach(kUnderWay, read, tenant, filter.name.workflow, filter.name.package,
+                            filter.pending, filter.limit));
+    HEADWORKS_TRY(
+        c.ForEach(kZombies, read, tenant, filter.name.workflow, filter.name.package, filter.limit));
+    std::ranges::sort(runs, {}, [](const RunRecord& run) { return run.header.run_no; });
+    runs.resize(std::min(runs.size(), filter.limit));
+    return std::move(runs);
+  });
+}
+
+Result<std::vector<Instant>> SqliteRunQuery::ListStarts(const model::Namespace& name,
+                                                        std::string_view key, Instant after) {
+  const TenantId tenant(name.tenant);
+  HEADWORKS_TRY(store::CheckTenant(tenant));
+  return core_.Read([&](Connection& c) -> Result<std::vector<Instant>> {
+    std::vector<Instant> starts;
+    HEADWORKS_TRY(c.ForEach(
+        kStartsOfKey, [&](Row row) { starts.push_back(row.Get<Instant>(0)); }, tenant, name.package,
+        name.workflow, key, after));
+    return starts;
+  });
+}
+
 Result<std::vector<store::TaskRecord>> SqliteRunQuery::ListTasks(const TenantId& tenant, RunNo run,
                                                                  std::optional<TaskNo> after,
                                                                  std::size_t limit) {

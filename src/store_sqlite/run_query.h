@@ -2,6 +2,7 @@
 
 #include "core.h"
 #include "headworks/store/run_store.h"
+#include "rows.h"
 
 namespace headworks::store_sqlite {
 
@@ -16,6 +17,10 @@ class SqliteRunQuery final : public store::RunQuery {
   Result<store::RunRecord> GetRun(const TenantId& tenant, std::string_view reference) override;
   Result<std::vector<store::RunRecord>> ListRuns(const TenantId& tenant,
                                                  const RunFilter& filter) override;
+  Result<std::vector<store::RunRecord>> ListActive(const TenantId& tenant,
+                                                   const ActiveFilter& filter) override;
+  Result<std::vector<Instant>> ListStarts(const model::Namespace& name, std::string_view key,
+                                          Instant after) override;
   Result<std::vector<store::TaskRecord>> ListTasks(const TenantId& tenant, RunNo run,
                                                    std::optional<TaskNo> after,
                                                    std::size_t limit) override;
@@ -31,5 +36,21 @@ class SqliteRunQuery final : public store::RunQuery {
  private:
   Core& core_;
 };
+
+// Their indexes are named, because the planner does not know how few rows are in them.
+#define HEADWORKS_SELECT_ACTIVE(index)                          \
+  "SELECT " HEADWORKS_RUN_COLUMNS " FROM run INDEXED BY " index \
+  " WHERE tenant_id = ?1 AND workflow = ?2 AND package = ?3 "
+inline constexpr const char* kActiveOfKey = HEADWORKS_SELECT_ACTIVE("run_key_active")
+    "AND concurrency_key = ?4 AND (finished_at = 0 OR wake_at = 0) AND (?5 OR state <> 1) "
+    "ORDER BY run_no LIMIT ?6";
+inline constexpr const char* kUnderWay = HEADWORKS_SELECT_ACTIVE(
+    "run_unfinished") "AND finished_at = 0 AND (?4 OR state <> 1) ORDER BY run_no LIMIT ?5";
+inline constexpr const char* kZombies = HEADWORKS_SELECT_ACTIVE(
+    "run_zombie") "AND finished_at > 0 AND wake_at = 0 ORDER BY run_no LIMIT ?4";
+#undef HEADWORKS_SELECT_ACTIVE
+inline constexpr const char* kStartsOfKey =
+    "SELECT started_at FROM run_start WHERE tenant_id = ?1 AND package = ?2 AND workflow = ?3 "
+    "AND concurrency_key = ?4 AND started_at > ?5 ORDER BY started_at";
 
 }  // namespace headworks::store_sqlite

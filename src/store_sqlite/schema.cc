@@ -259,10 +259,56 @@ CREATE INDEX run_due ON run (wake_at, priority DESC, run_no)
 CREATE INDEX run_unfinished ON run (tenant_id, run_no) WHERE finished_at = 0;
 )sql";
 
+// Only tasks that name a pool write here.
+constexpr const char* kLevel4 = R"sql(
+CREATE TABLE pool (
+  tenant_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  permits INTEGER NOT NULL,
+  declared INTEGER NOT NULL,       -- by the configuration
+  set_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE permit (
+  tenant_id TEXT NOT NULL,
+  run_no INTEGER NOT NULL,
+  epoch INTEGER NOT NULL,
+  task_no INTEGER NOT NULL,
+  pool TEXT NOT NULL,
+  weight INTEGER NOT NULL,
+  granted_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, run_no, epoch)
+) STRICT, WITHOUT ROWID;
+)sql";
+
+// The indexes on runs hold those with a key only, and those that have ended with attempts left.
+constexpr const char* kLevel5 = R"sql(
+ALTER TABLE run ADD COLUMN concurrency_key TEXT;
+CREATE INDEX run_key_active ON run (tenant_id, workflow, concurrency_key, run_no)
+  WHERE concurrency_key IS NOT NULL AND (finished_at = 0 OR wake_at = 0);
+CREATE INDEX run_zombie ON run (tenant_id, run_no) WHERE finished_at > 0 AND wake_at = 0;
+
+-- Starts that count towards a rate, as long as they do.
+CREATE TABLE run_start (
+  tenant_id TEXT NOT NULL,
+  package TEXT NOT NULL,
+  workflow TEXT NOT NULL,
+  concurrency_key TEXT NOT NULL,
+  started_at INTEGER NOT NULL,
+  run_no INTEGER NOT NULL,
+  counts_until INTEGER NOT NULL,
+  PRIMARY KEY (tenant_id, package, workflow, concurrency_key, started_at, run_no)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_start_over ON run_start (counts_until);
+)sql";
+
 constexpr std::array kMigrations{
     Migration{1, 1, "runs, tasks, attempts, inbox, workflows", kLevel1},
     Migration{2, 1, "when and deadline of tasks", kLevel2},
     Migration{3, 1, "fewer indexes to write for each run", kLevel3},
+    Migration{4, 1, "pools and permits", kLevel4},
+    Migration{5, 1, "concurrency keys of runs", kLevel5},
 };
 
 Result<Levels> ReadLevels(Connection& connection) {

@@ -2,6 +2,7 @@
 
 #include "core.h"
 #include "inbox.h"
+#include "limit_store.h"
 #include "run_query.h"
 #include "run_store.h"
 #include "workflow_store.h"
@@ -12,12 +13,18 @@ namespace {
 class SqliteDatabase final : public store::Database {
  public:
   explicit SqliteDatabase(std::unique_ptr<Core> core)
-      : core_(std::move(core)), runs_(*core_), inbox_(*core_), query_(*core_), workflows_(*core_) {}
+      : core_(std::move(core)),
+        runs_(*core_),
+        inbox_(*core_),
+        query_(*core_),
+        workflows_(*core_),
+        limits_(*core_) {}
 
   store::RunStore& runs() override { return runs_; }
   store::Inbox& inbox() override { return inbox_; }
   store::RunQuery& query() override { return query_; }
   store::WorkflowStore& workflows() override { return workflows_; }
+  store::LimitStore& limits() override { return limits_; }
 
  private:
   const std::unique_ptr<Core> core_;
@@ -25,6 +32,7 @@ class SqliteDatabase final : public store::Database {
   SqliteInbox inbox_;
   SqliteRunQuery query_;
   SqliteWorkflowStore workflows_;
+  SqliteLimitStore limits_;
 };
 
 }  // namespace

@@ -69,7 +69,9 @@ class ManualEvaluator final : public Evaluator {
 };
 
 /// A memory store whose commits a test can watch and let fail.
-class WatchedStore final : public store::Database, private store::RunStore {
+class WatchedStore final : public store::Database,
+                           private store::RunStore,
+                           private store::LimitStore {
  public:
   explicit WatchedStore(Clock& clock)
       : inner_(store_memory::Open(store_memory::NewStorage(), clock)) {}
@@ -80,12 +82,15 @@ class WatchedStore final : public store::Database, private store::RunStore {
   int replies_to_lose = 0;
   int loads = 0;
   bool refuse_renewal = false;
+  int pool_lists = 0;
+  bool hide_permits = false;
   std::vector<store::Round> sent;
 
   store::RunStore& runs() override { return *this; }
   store::Inbox& inbox() override { return inner_->inbox(); }
   store::RunQuery& query() override { return inner_->query(); }
   store::WorkflowStore& workflows() override { return inner_->workflows(); }
+  store::LimitStore& limits() override { return *this; }
 
  private:
   Status Commit(const store::Round& round) override {
@@ -130,6 +135,28 @@ class WatchedStore final : public store::Database, private store::RunStore {
     return inner_->runs().ReadInbox(shards, after, limit);
   }
 
+  Status SetPool(const TenantId& tenant, std::string_view name, int limit, Instant now) override {
+    return inner_->limits().SetPool(tenant, name, limit, now);
+  }
+  Status DeletePool(const TenantId& tenant, std::string_view name) override {
+    return inner_->limits().DeletePool(tenant, name);
+  }
+  Status DeclarePools(const TenantId& tenant, const model::PoolLimits& pools,
+                      Instant now) override {
+    return inner_->limits().DeclarePools(tenant, pools, now);
+  }
+  Result<std::vector<store::PoolRecord>> ListPools(const TenantId& tenant) override {
+    ++pool_lists;
+    return inner_->limits().ListPools(tenant);
+  }
+  Result<std::vector<store::Permit>> ListPermits(const TenantId& tenant) override {
+    return inner_->limits().ListPermits(tenant);
+  }
+  Result<std::vector<store::Permit>> ListAllPermits() override {
+    if (hide_permits) return std::vector<store::Permit>{};
+    return inner_->limits().ListAllPermits();
+  }
+
   const std::unique_ptr<store::Database> inner_;
 };
 
@@ -145,6 +172,7 @@ class BellStore final : public store::Database, private store::Inbox {
   store::Inbox& inbox() override { return *this; }
   store::RunQuery& query() override { return inner_->query(); }
   store::WorkflowStore& workflows() override { return inner_->workflows(); }
+  store::LimitStore& limits() override { return inner_->limits(); }
 
  private:
   Status Append(std::span<const store::InboxRow> rows) override {

@@ -49,6 +49,7 @@ TEST_P(Conformance, UpdateChangesAllButWhatIsFixed) {
   expected.shard = first.shard;
   expected.created_at = first.created_at;
   expected.start_key = first.start_key;
+  expected.concurrency_key = first.concurrency_key;
   expected.trace_context = first.trace_context;
   expected.rerun_of = first.rerun_of;
   expected.root_run = first.root_run;

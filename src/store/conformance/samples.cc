@@ -47,6 +47,7 @@ model::RunHeader FullHeader(RunNo run, const TenantId& tenant) {
   h.expires_at = At(n + 6);
   h.wake_at = At(n + 7);
   h.start_key = fmt::format("key-{}", n);
+  h.concurrency_key = fmt::format("customer-{}", n % 2);
   h.trace_context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
   h.rerun_of = RunNo(n + 100);
   h.root_run = RunNo(n + 101);
@@ -140,7 +141,7 @@ std::string Text(const model::RunHeader& h) {
       "run {} id {} of {}/{}::{}::{} version {} shard {} state {} reason {} priority {} "
       "generation {} next_epoch {} created {} started {} finished {} paused {} cancel {} "
       "finally {} {} expires {} wake {} start_key '{}' trace '{}' rerun_of {} root {} stuck '{}' "
-      "{} reset {} {} counts {}",
+      "{} reset {} {} counts {} concurrency {}",
       h.run_no.value, h.run_id.value, h.tenant.value, h.name.tenant, h.name.package,
       h.name.workflow, h.version, h.shard.value, std::to_underlying(h.state),
       std::to_underlying(h.reason), h.priority, h.generation, h.next_epoch.value,
@@ -148,7 +149,7 @@ std::string Text(const model::RunHeader& h) {
       Micros(h.cancel_requested_at), Micros(h.finally_started_at), h.finally_stopped,
       Micros(h.expires_at), Micros(h.wake_at), h.start_key, h.trace_context, h.rerun_of.value,
       h.root_run.value, h.stuck_reason, Micros(h.stuck_since), std::to_underlying(h.reset.kind),
-      h.reset.task.value, h.counts);
+      h.reset.task.value, h.counts, h.concurrency_key.value_or("none"));
 }
 
 std::string Text(const model::StoredTask& t) {
@@ -210,6 +211,17 @@ std::string Text(const WorkflowRecord& w) {
                      Micros(w.registered_at));
 }
 
+std::string Text(const PoolRecord& p) {
+  return fmt::format("{} limit {} declared {} at {}", p.name, p.limit, p.declared,
+                     Micros(p.set_at));
+}
+
+std::string Text(const Permit& p) {
+  return fmt::format("{} {} {}/{} of {}: {} at {}", p.tenant.value, p.pool, p.run.value,
+                     p.epoch.value, p.task.value, p.weight, Micros(p.granted_at));
+}
+
+std::string Text(const Instant& instant) { return std::to_string(Micros(instant)); }
 std::string Text(const RunNo& run) { return std::to_string(run.value); }
 std::string Text(const std::string& text) { return "'" + text + "'"; }
 

@@ -36,7 +36,7 @@ class Trace {
         Choice{1, &Trace::Crash},     Choice{3, &Trace::Reserve},      Choice{8, &Trace::ListDue},
         Choice{8, &Trace::ReadInbox}, Choice{6, &Trace::GetRun},       Choice{6, &Trace::ListRuns},
         Choice{6, &Trace::ReadRun},   Choice{3, &Trace::FindStartKey}, Choice{4, &Trace::GetAnswer},
-        Choice{6, &Trace::Workflows}};
+        Choice{6, &Trace::Workflows}, Choice{5, &Trace::Pools}};
     int total = 0;
     for (const auto& choice : kChoices) total += choice.weight;
     auto left = static_cast<int>(Below(total));
@@ -59,11 +59,13 @@ class Trace {
     for (const TenantId& tenant : {kTenant, kOtherTenant}) {
       equal &= Both([&](Database& db) { return db.query().ListRuns(tenant, {}); });
       equal &= Both([&](Database& db) { return db.workflows().List(tenant); });
+      equal &= Both([&](Database& db) { return db.limits().ListPools(tenant); });
       for (std::int64_t key = 0; key < kKeys; ++key) {
         equal &= Both([&](Database& db) { return db.inbox().GetAnswer(tenant, Key(key)); });
       }
     }
     equal &= Both([&](Database& db) { return db.runs().ReadInbox(kShards, 0, 1000); });
+    equal &= Both([&](Database& db) { return db.limits().ListAllPermits(); });
     return equal &&
            Both([&](Database& db) { return db.runs().ListDue(kShards, kNever, {}, 1000); });
   }
@@ -77,6 +79,7 @@ class Trace {
   Shard AnyShard() { return kShards[static_cast<std::size_t>(Below(kShards.size()))]; }
   RunNo AnyRun() { return RunNo(1 + Below(kRuns)); }
   static std::string Key(std::int64_t n) { return fmt::format("key-{}", n); }
+  std::string AnyPool() { return fmt::format("pool-{}", Below(3)); }
   std::string AnyKey() { return Key(Below(kKeys)); }
   Instant AnyTime() { return kT0 + std::chrono::seconds(Below(60)); }
 
@@ -156,6 +159,7 @@ class Trace {
     SetState(h, static_cast<model::RunState>(1 + Below(5)));
     if (Chance(10)) h.stuck_reason = "poison";
     if (Chance(30)) h.start_key = AnyKey();
+    if (Chance(50)) h.concurrency_key = Chance(70) ? fmt::format("customer-{}", Below(2)) : "";
     h.counts[2] = static_cast<std::uint32_t>(Below(9));
     return h;
   }
@@ -195,6 +199,14 @@ class Trace {
     }
     if (Chance(40))
       write.events.push_back({AnyTime(), "mark", "ada", fmt::format("{}", Below(99))});
+    // Those of one key count equally long, and the query asks for none that may be forgotten.
+    if (Chance(30) && stored && stored->header.concurrency_key == header.concurrency_key)
+      if (header.concurrency_key || Chance(3))
+        write.start = {kT0 + std::chrono::seconds(60 + ++starts_), kNever};
+    if (Chance(20)) write.freed.emplace_back(1 + Below(6));
+    if (Chance(20))
+      write.grants.push_back({Chance(98) ? AnyPool() : "", Epoch(1 + Below(6)), TaskNo(1),
+                              static_cast<int>(Below(3)), AnyTime()});
     return write;
   }
 
@@ -296,7 +308,17 @@ class Trace {
     filter.stuck_only = Chance(20);
     if (Chance(40)) filter.before = AnyRun();
     filter.limit = static_cast<std::size_t>(Below(8));
-    return Both([&](Database& db) { return db.query().ListRuns(tenant, filter); });
+    RunQuery::ActiveFilter active{
+        .name = {tenant.value, Chance(50) ? "data" : "embedded", Chance(50) ? "etl" : "report"}};
+    if (Chance(50)) active.key = Chance(70) ? fmt::format("customer-{}", Below(2)) : "";
+    active.pending = Chance(50);
+    active.limit = static_cast<std::size_t>(Below(8));
+    const Instant after = kT0 + std::chrono::seconds(60 + Below(20));
+    return Both([&](Database& db) { return db.query().ListRuns(tenant, filter); }) &&
+           Both([&](Database& db) { return db.query().ListActive(tenant, active); }) &&
+           Both([&](Database& db) {
+             return db.query().ListStarts(active.name, active.key.value_or("customer-0"), after);
+           });
   }
 
   bool ReadRun() {
@@ -352,11 +374,34 @@ class Trace {
     }
   }
 
+  bool Pools() {
+    const TenantId tenant = Tenant();
+    const std::string pool = AnyPool();
+    const auto limit = static_cast<int>(Below(5)) - 1;
+    switch (Below(5)) {
+      case 0:
+        return Both([&](Database& db) { return db.limits().SetPool(tenant, pool, limit, kT0); });
+      case 1:
+        return Both([&](Database& db) { return db.limits().DeletePool(tenant, pool); });
+      case 2: {
+        model::PoolLimits pools;
+        for (std::int64_t n = Below(3); n > 0; --n) pools[AnyPool()] = static_cast<int>(Below(4));
+        const Instant now = AnyTime();
+        return Both([&](Database& db) { return db.limits().DeclarePools(tenant, pools, now); });
+      }
+      case 3:
+        return Both([&](Database& db) { return db.limits().ListPermits(tenant); });
+      default:
+        return Both([&](Database& db) { return db.limits().ListPools(tenant); });
+    }
+  }
+
   Harness& reference_;
   Harness& subject_;
   SeededRandom random_;
   std::map<Shard, Guard> guards_;
   std::int64_t epoch_ = 20;
+  std::int64_t starts_ = 0;
 };
 
 }  // namespace

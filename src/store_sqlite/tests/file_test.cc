@@ -271,8 +271,9 @@ TEST(SqliteFile, ARunMovesInNoIndexUntilItEnds) {
   auto connection = Connection::Open(folder.File("db"), {});
   // The table, and run_unsuccessful, whose condition is the state.
   EXPECT_EQ(TreesWritten(**connection, kUpdateRun), 2);
-  // And run_due, run_unfinished, run_stuck.
-  EXPECT_EQ(TreesWritten(**connection, kRelistRun), 5);
+  // And run_due, run_unfinished, run_stuck; run_key_active and run_zombie, in which most runs are
+  // never.
+  EXPECT_EQ(TreesWritten(**connection, kRelistRun), 7);
 }
 
 TEST(SqliteFile, WhoeverAppendsRingsAtTheEnginesDoor) {
@@ -332,6 +333,12 @@ TEST(SqliteFile, ListsReadNoMoreThanTheyAnswer) {
   uses(ListStatement({.states = {RunState::kRunning}}), "run_unfinished");
   uses(ListStatement({.states = {RunState::kFailed, RunState::kCancelled}}), "run_unsuccessful");
   uses(ListStatement({.stuck_only = true}), "run_stuck");
+  uses(kActiveOfKey, "run_key_active (tenant_id=? AND workflow=? AND concurrency_key=?)");
+  uses(kUnderWay, "run_unfinished");
+  uses(kZombies, "run_zombie");
+  uses(kStartsOfKey,
+       "PRIMARY KEY (tenant_id=? AND package=? AND workflow=? AND concurrency_key=? AND "
+       "started_at>?)");
 }
 
 }  // namespace

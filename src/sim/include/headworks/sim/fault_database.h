@@ -41,7 +41,8 @@ struct StoreWeather {
 class FaultDatabase final : public store::Database,
                             private store::RunStore,
                             private store::Inbox,
-                            private store::WorkflowStore {
+                            private store::WorkflowStore,
+                            private store::LimitStore {
  public:
   /// Told of each round that was really committed, also when the engine never learns of it.
   using Committed = std::function<void(const store::Round&)>;
@@ -55,6 +56,7 @@ class FaultDatabase final : public store::Database,
   store::Inbox& inbox() override { return *this; }
   store::RunQuery& query() override { return inner_.query(); }
   store::WorkflowStore& workflows() override { return *this; }
+  store::LimitStore& limits() override { return *this; }
 
  private:
   Result<std::vector<store::Guard>> Acquire(std::span<const Shard> shards, std::string_view owner,
@@ -89,6 +91,13 @@ class FaultDatabase final : public store::Database,
   Result<std::vector<store::WorkflowRecord>> List(const TenantId& tenant) override;
   Status Remove(const model::Namespace& name) override;
   Status SetEnabled(const model::Namespace& name, bool enabled) override;
+
+  Status SetPool(const TenantId& tenant, std::string_view name, int limit, Instant now) override;
+  Status DeletePool(const TenantId& tenant, std::string_view name) override;
+  Status DeclarePools(const TenantId& tenant, const model::PoolLimits& pools, Instant now) override;
+  Result<std::vector<store::PoolRecord>> ListPools(const TenantId& tenant) override;
+  Result<std::vector<store::Permit>> ListPermits(const TenantId& tenant) override;
+  Result<std::vector<store::Permit>> ListAllPermits() override;
 
   bool Fails(std::string_view call);
   bool IsPoisoned(const store::Round& round) const;

@@ -18,6 +18,9 @@ Status CheckTtl(Duration ttl);
 /// they ended, and without tasks or wake-up while they are pending; no run both written and
 /// deleted.
 Status CheckRound(const Round& round);
+/// Tenant, name and limit of a pool, or of several.
+Status CheckPool(const TenantId& tenant, std::string_view name, int limit);
+Status CheckPools(const TenantId& tenant, const model::PoolLimits& pools);
 Status CheckInboxRows(std::span<const InboxRow> rows);
 
 /// What a text may mean that names a run (`RunQuery::GetRun`).
@@ -28,6 +31,11 @@ struct RunReference {
   std::string prefix;
 };
 Result<RunReference> ParseRunReference(std::string_view text);
+
+/// The errors of LimitStore, in one wording.
+Error NoSuchPool(std::string_view name);
+Error DeclaredPool(std::string_view name);
+Error HeldPool(std::string_view name, std::int64_t permits);
 
 /// The errors of GetRun, in one wording.
 Error NoSuchRun(std::string_view reference);

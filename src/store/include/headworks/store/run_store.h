@@ -56,10 +56,22 @@ struct Answer {
   RunId run_id;
 };
 
+/// Units of a pool that an attempt holds until it is provably over (I9).
+struct Permit {
+  TenantId tenant;
+  std::string pool;
+  RunNo run;
+  Epoch epoch;
+  TaskNo task;
+  int weight = 1;
+  Instant granted_at{};
+  bool operator==(const Permit&) const = default;
+};
+
 /// All that one round changes about one run.  Its number was reserved (`ReserveRunNos`).
 struct RunWrite {
   /// What is fixed at the first write (ids, name, version, shard, created_at, start_key,
-  /// trace_context, rerun_of, root_run) is not written again.
+  /// concurrency_key, trace_context, rerun_of, root_run) is not written again.
   model::RunHeader header;
   /// Set on the row's first write only; the run's input as JSON text.
   std::optional<std::string> insert_input;
@@ -79,6 +91,23 @@ struct RunWrite {
   std::vector<TaskWrite> tasks;
   std::vector<model::AttemptRecord> attempts;
   std::vector<model::RunEventRecord> events;
+  /// Set where starts are limited: when the run began, and until when that counts.
+  struct Start {
+    Instant at{};
+    Instant until{};
+  };
+  std::optional<Start> start;
+  /// Attempts that hold no permits any more; one that held none is passed over.
+  std::vector<Epoch> freed;
+  struct Grant {
+    std::string pool;
+    Epoch epoch;
+    TaskNo task;
+    int weight = 1;
+    Instant granted_at{};
+  };
+  /// To attempts of this run that hold none, or that are in `freed`.
+  std::vector<Grant> grants;
 };
 
 /// A run and whose it is.
@@ -139,9 +168,9 @@ class RunStore {
   /// lease that ended but was not taken by anybody is still good.
   /// kLeaseLost: a term or round is not current (also after Release, and when the very same round
   ///   is already committed), or the shard was never acquired.
-  /// kConflict: a new run's number, id or start key exists; an attempt's epoch exists; a deleted
-  ///   run is not terminal; a consumed row is not there.  kNotFound: a run to update, or a known
-  ///   task row, is not there.
+  /// kConflict: a new run's number, id or start key exists; an attempt's epoch exists, or holds a
+  ///   permit already; a deleted run is not terminal; a consumed row is not there.  kNotFound: a
+  ///   run to update, or a known task row, is not there.
   virtual Status Commit(const Round& round) = 0;
   /// Extends the leases by `ttl` without a round; kLeaseLost if one is not held.
   virtual Status Renew(std::span<const Guard> guards, Duration ttl) = 0;
@@ -244,6 +273,22 @@ class RunQuery {
   /// Newest first.
   virtual Result<std::vector<RunRecord>> ListRuns(const TenantId& tenant,
                                                   const RunFilter& filter) = 0;
+  /// Runs that take a place: under way, or over but for attempts that are not provably over.  In
+  /// order of run number, at most `limit`.
+  struct ActiveFilter {
+    model::Namespace name;
+    /// Only those with this concurrency key.
+    std::optional<std::string> key{};
+    /// Those too that are pending.
+    bool pending = false;
+    std::size_t limit = 50;
+  };
+  virtual Result<std::vector<RunRecord>> ListActive(const TenantId& tenant,
+                                                    const ActiveFilter& filter) = 0;
+  /// When runs with this concurrency key started (`RunWrite::start`), as far as that was after
+  /// `after`; ascending.  Starts that count no more may be forgotten.
+  virtual Result<std::vector<Instant>> ListStarts(const model::Namespace& name,
+                                                  std::string_view key, Instant after) = 0;
   // What follows is kNotFound if the run is not there.
 
   /// Rows only: tasks that have none are waiting or ready.  In order of task number, above
@@ -296,6 +341,42 @@ class WorkflowStore {
   virtual Status SetEnabled(const model::Namespace& name, bool enabled) = 0;
 };
 
+/// A pool of permits, shared by all runs of a tenant.
+struct PoolRecord {
+  std::string name;
+  /// Permits in all; 0 = nothing that names it starts.
+  int limit = 0;
+  /// By the configuration of the engine; else by `SetPool`.
+  bool declared = false;
+  Instant set_at{};
+};
+
+/// What spans runs: pools, and who holds their permits.  A round grants and frees them; the engine
+/// sees that no more are granted than there are.
+///
+/// Threads.  All methods may be called concurrently.
+class LimitStore {
+ public:
+  static constexpr int kMaxLimit = 1'000'000;
+
+  virtual ~LimitStore() = default;
+  /// Makes a pool or changes its limit.  kInvalidArgument: a name or limit that is not taken;
+  /// kConflict: the configuration declares it.
+  virtual Status SetPool(const TenantId& tenant, std::string_view name, int limit, Instant now) = 0;
+  /// kNotFound; kConflict: permits of it are held, or the configuration declares it.
+  virtual Status DeletePool(const TenantId& tenant, std::string_view name) = 0;
+  /// What the configuration declares, in place of what it declared before: a pool that it no longer
+  /// names is gone, one that was set by hand is its from now on.
+  virtual Status DeclarePools(const TenantId& tenant, const model::PoolLimits& pools,
+                              Instant now) = 0;
+  /// Ordered by name.
+  virtual Result<std::vector<PoolRecord>> ListPools(const TenantId& tenant) = 0;
+  /// Ordered by run, then epoch.
+  virtual Result<std::vector<Permit>> ListPermits(const TenantId& tenant) = 0;
+  /// The engine's: of all tenants, ordered by tenant, run, epoch.
+  virtual Result<std::vector<Permit>> ListAllPermits() = 0;
+};
+
 /// One open database.  The parts live as long as it does.
 class Database {
  public:
@@ -304,6 +385,7 @@ class Database {
   virtual Inbox& inbox() = 0;
   virtual RunQuery& query() = 0;
   virtual WorkflowStore& workflows() = 0;
+  virtual LimitStore& limits() = 0;
 };
 
 }  // namespace headworks::store

@@ -53,6 +53,7 @@ class Conformance : public testing::TestWithParam<Store> {
   Inbox& inbox() { return harness_->db().inbox(); }
   RunQuery& query() { return harness_->db().query(); }
   WorkflowStore& workflows() { return harness_->db().workflows(); }
+  LimitStore& limits() { return harness_->db().limits(); }
 
   /// Acquires `kShard` and keeps the guard.
   void Own();

@@ -43,6 +43,9 @@ std::string Text(const TaskRecord& task);
 std::string Text(const InboxRow& row);
 std::string Text(const Answer& answer);
 std::string Text(const WorkflowRecord& record);
+std::string Text(const PoolRecord& p);
+std::string Text(const Permit& p);
+std::string Text(const Instant& instant);
 std::string Text(const RunNo& run);
 std::string Text(const std::string& text);
 
