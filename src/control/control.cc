@@ -101,7 +101,7 @@ Status CheckStart(const StartRequest& request) {
 }
 
 std::string EncodeStart(const StartRequest& request) {
-  return json::serialize(json::object{
+  json::object object{
       {"format", kFormat},
       {"tenant", request.tenant.value},
       {"package", request.name.package},
@@ -112,7 +112,9 @@ std::string EncodeStart(const StartRequest& request) {
       {"priority", request.priority},
       {"actor", request.actor},
       {"rerun_of", request.rerun_of.value},
-  });
+  };
+  if (request.concurrency_key) object["concurrency_key"] = *request.concurrency_key;
+  return json::serialize(object);
 }
 
 Result<StartRequest> DecodeStart(std::string_view payload) {
@@ -125,6 +127,7 @@ Result<StartRequest> DecodeStart(std::string_view payload) {
                   .workflow = read.Text("workflow", true)};
   request.version = read.Text("version", true);
   request.input = read.Text("input");
+  if (object.contains("concurrency_key")) request.concurrency_key = read.Text("concurrency_key");
   request.start_key = read.Text("start_key");
   request.priority = static_cast<int>(
       read.Integer("priority", -StartRequest::kMaxPriority, StartRequest::kMaxPriority));

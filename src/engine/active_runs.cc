@@ -1,45 +1,84 @@
 #include "headworks/engine/active_runs.h"
 
+#include <algorithm>
+
 namespace headworks::engine {
 
-void ActiveRuns::Learn(const model::Namespace& name, std::size_t active, std::size_t starting) {
-  Counts& counts = workflows_[name];
+bool ActiveRuns::Knows(const RunGroup& group, const Limit& limit) const {
+  const auto found = groups_.find(group);
+  return found != groups_.end() && found->second.per >= limit.per;
+}
+
+void ActiveRuns::Learn(const RunGroup& group, const Limit& limit, std::size_t active,
+                       std::size_t starting, std::vector<Duration> starts) {
+  Counts& counts = groups_[group];
   counts.active = active;
   counts.starting = starting;
+  counts.per = limit.per;
+  counts.starts.assign(starts.begin(), starts.end());
+  if (starting > 0) started_.push_back(group);
 }
 
 void ActiveRuns::BeginRound() {
-  for (auto& [name, counts] : workflows_) counts.starting = 0;
+  for (const RunGroup& group : started_)
+    if (const auto found = groups_.find(group); found != groups_.end()) found->second.starting = 0;
+  started_.clear();
 }
 
-bool ActiveRuns::Take(const model::RunHeader& run, std::size_t limit) {
-  Counts& counts = workflows_.at(run.name);
-  if (counts.active + counts.starting < limit) {
-    Forget(run.run_no);
-    return true;
-  }
-  const Place place(-run.priority, run.run_no);
-  counts.waiting.insert(place);
-  waiting_.insert_or_assign(run.run_no, std::pair(run.name, place));
+void ActiveRuns::SetDue(Groups::iterator group, std::optional<Duration> due) {
+  if (group->second.due) due_.erase({*group->second.due, group->first});
+  group->second.due = due;
+  if (due) due_.emplace(*due, group->first);
+}
+
+bool ActiveRuns::HasPlace(const RunGroup& group, const Limit& limit, Duration now) {
+  const auto found = groups_.find(group);
+  Counts& counts = found->second;
+  if (limit.count > 0 && counts.active + counts.starting >= limit.count) return false;
+  if (limit.rate == 0) return true;
+  std::deque<Duration>& starts = counts.starts;
+  while (!starts.empty() && starts.front() + counts.per <= now) starts.pop_front();
+  const auto window = std::ranges::upper_bound(starts, now - limit.per);
+  const auto within = static_cast<std::size_t>(starts.end() - window);
+  if (within + counts.starting < limit.rate) return true;
+  // Those of the round under way begin with its commit, so with `now` at the earliest.
+  const std::size_t over = within + counts.starting - limit.rate;
+  SetDue(found, (over < within ? window[static_cast<std::ptrdiff_t>(over)] : now) + limit.per);
   return false;
 }
 
-void ActiveRuns::Started(const model::Namespace& name) {
-  if (const auto found = workflows_.find(name); found != workflows_.end()) ++found->second.starting;
+void ActiveRuns::Wait(const model::RunHeader& run, const RunGroup& group) {
+  Forget(run.run_no);
+  const Place place(-run.priority, run.run_no);
+  groups_.at(group).waiting.insert(place);
+  waiting_.insert_or_assign(run.run_no, std::pair(group, place));
 }
 
-void ActiveRuns::Changed(const model::Namespace& name, bool active) {
-  const auto found = workflows_.find(name);
-  if (found == workflows_.end()) return;
+void ActiveRuns::Started(const RunGroup& group) {
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) return;
+  ++found->second.starting;
+  started_.push_back(group);
+}
+
+void ActiveRuns::Changed(const RunGroup& group, bool active) {
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) return;
   if (active)
     ++found->second.active;
   else if (found->second.active > 0)
     --found->second.active;
 }
 
-std::optional<RunNo> ActiveRuns::Next(const model::Namespace& name) {
-  const auto found = workflows_.find(name);
-  if (found == workflows_.end() || found->second.waiting.empty()) return std::nullopt;
+void ActiveRuns::Begun(const RunGroup& group, Duration now) {
+  const auto found = groups_.find(group);
+  if (found != groups_.end() && found->second.per > Duration(0))
+    found->second.starts.push_back(now);
+}
+
+std::optional<RunNo> ActiveRuns::Next(const RunGroup& group) {
+  const auto found = groups_.find(group);
+  if (found == groups_.end() || found->second.waiting.empty()) return std::nullopt;
   const RunNo run = found->second.waiting.begin()->second;
   Forget(run);
   return run;
@@ -48,16 +87,41 @@ std::optional<RunNo> ActiveRuns::Next(const model::Namespace& name) {
 void ActiveRuns::Forget(RunNo run) {
   const auto found = waiting_.find(run);
   if (found == waiting_.end()) return;
-  workflows_.at(found->second.first).waiting.erase(found->second.second);
+  const auto group = groups_.find(found->second.first);
+  group->second.waiting.erase(found->second.second);
+  if (group->second.waiting.empty()) SetDue(group, std::nullopt);
   waiting_.erase(found);
 }
 
 std::vector<std::pair<TenantId, RunNo>> ActiveRuns::Heads() const {
   std::vector<std::pair<TenantId, RunNo>> heads;
-  for (const auto& [name, counts] : workflows_)
+  for (const auto& [group, counts] : groups_)
     if (!counts.waiting.empty())
-      heads.emplace_back(TenantId(name.tenant), counts.waiting.begin()->second);
+      heads.emplace_back(TenantId(group.name.tenant), counts.waiting.begin()->second);
   return heads;
+}
+
+std::vector<RunGroup> ActiveRuns::TakeDue(Duration now) {
+  std::vector<RunGroup> groups;
+  while (!due_.empty() && due_.begin()->first <= now) {
+    groups.push_back(due_.begin()->second);
+    SetDue(groups_.find(groups.back()), std::nullopt);
+  }
+  return groups;
+}
+
+std::optional<Duration> ActiveRuns::NextStart(const RunGroup& group) const {
+  const auto found = groups_.find(group);
+  return found == groups_.end() ? std::nullopt : found->second.due;
+}
+
+void ActiveRuns::Tidy(Duration now) {
+  std::erase_if(groups_, [now](const auto& entry) {
+    const Counts& counts = entry.second;
+    return entry.first.key && counts.active == 0 && counts.starting == 0 &&
+           counts.waiting.empty() && !counts.due &&
+           (counts.starts.empty() || counts.starts.back() + counts.per <= now);
+  });
 }
 
 }  // namespace headworks::engine

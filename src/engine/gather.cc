@@ -58,6 +58,9 @@ void Engine::Gather() {
   GatherInbox();
   GatherTimers();
   GatherStarted();
+  LoadHolders();
+  RefreshLimits();
+  OfferDuePlaces();
   Admit();
 }
 
@@ -287,6 +290,8 @@ void Engine::Admit() {
     next_scan_ = mono + kScanInterval;
     if (options_.recover) due_in_store_ = true;
     PassPlaceOn(RunNo(0));  // should one have missed its turn
+    active_runs_.Tidy(mono);
+    AuditPermits();
   }
   if (!due_in_store_ || memory_full_ || mono < admit_at_ || backlog_.size() > kAdmitBacklog) return;
   const Instant now = clock_.Now();
@@ -350,14 +355,17 @@ void Engine::Enqueue(Work work) {
 }
 
 Duration Engine::NextDue() const {
-  if (!cancels_.empty() || !backlog_.empty() || !isolated_.empty() || !to_inspect_.empty())
+  if (!cancels_.empty() || !backlog_.empty() || !isolated_.empty() || !to_inspect_.empty() ||
+      grant_more_)
     return Duration(0);
   Duration next = std::min({next_inbox_, lease_due_, next_scan_});
   if (due_in_store_ && !memory_full_) next = std::min(next, admit_at_);
   if (!later_.empty()) next = std::min(next, later_at_);
-  if (!late_.empty()) next = std::min(next, clock_.Monotonic() + kScanAgain);
+  if (!late_.empty() || !holders_.empty()) next = std::min(next, clock_.Monotonic() + kScanAgain);
   if (!to_mark_.empty()) next = std::min(next, mark_at_);
   if (!timers_.empty()) next = std::min(next, timers_.front().due);
+  next = std::min(next, active_runs_.due());
+  if (pools_.waiting() > 0) next = std::min({next, limits_at_, pools_.due()});
   if (!started_.empty()) next = std::min(next, started_.front().at + options_.started_delay);
   return next;
 }

@@ -22,6 +22,7 @@ constexpr Duration kAskAgain = std::chrono::seconds(1);
 
 void Engine::Perform(const store::Round& round, std::vector<Work>& works) {
   for (const std::int64_t id : round.consumed) inbox_held_.erase(id);
+  pools_.Committed();
   for (const auto& guard : round.guards)
     guards_[static_cast<std::size_t>(guard.shard.value)].round = guard.round;
   lease_due_ = clock_.Monotonic() + options_.lease_ttl / 3;
@@ -82,12 +83,22 @@ void Engine::PerformSlot(Slot& slot, Effects& effects) {
 
 void Engine::CountActive(Slot& slot) {
   const model::RunHeader& header = slot.run.header;
+  if (active_runs_.empty()) {
+    slot.active = TakesPlace(slot.run);
+    return;
+  }
   if (model::IsTerminal(header.state)) active_runs_.Forget(header.run_no);
-  const bool active = header.state == model::RunState::kRunning;
-  if (active == slot.active) return;
+  const bool active = TakesPlace(slot.run);
+  const bool started = slot.changes.started;
+  if (active == slot.active && !started) return;
+  for (const RunGroup& group : GroupsOf(header)) {
+    if (started) active_runs_.Begun(group, clock_.Monotonic());
+    if (active != slot.active) active_runs_.Changed(group, active);
+  }
   slot.active = active;
-  active_runs_.Changed(header.name, active);
-  if (!active) OfferPlace(header.name);
+  // Where it is over already, others may have found no place meanwhile; one that a rate held up may
+  // find that it lets more than one start.
+  if (!active || slot.run.workflow->definition().concurrency) OfferPlaces(header);
 }
 
 void Engine::Tell(const Slot& slot, std::vector<Change>& told) {

@@ -14,8 +14,6 @@ namespace {
 constexpr std::size_t kMinBudget = 64;
 /// Task states that the row of a small run stands for when bytes are counted.
 constexpr std::size_t kRowBytes = 200;
-/// Of one workflow; more cannot be counted, and then more than allowed may start.
-constexpr std::size_t kMostActiveRuns = 1'000'000;
 
 constexpr Duration kFirstRetry = std::chrono::milliseconds(50);
 constexpr Duration kLongestRetry = std::chrono::seconds(1);
@@ -42,6 +40,8 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
   round_start_keys_.clear();
   faulted_.reset();
   active_runs_.BeginRound();
+  pools_.BeginRound();
+  grant_more_ = false;
   std::vector<Work> works;
   works.reserve(
       std::min(again.size() + cancels_.size() + backlog_.size(), options_.max_round_rows));
@@ -179,6 +179,7 @@ void Engine::Split(std::vector<Work> works, const Error& error) {
 
 void Engine::Rollback() {
   for (const RunNo run : std::exchange(visited_, {})) Evict(run);
+  pools_.BeginRound();
 }
 
 void Engine::Park(const TenantId& tenant, RunNo run, const std::string& why,
@@ -258,6 +259,11 @@ bool Engine::ApplyEvent(Work& work, const model::Event& event) {
   }
   if ((*slot)->deleted) return true;
   Visit(**slot);
+  // Of a run that is in another's way: said again it would stop its finally tasks.
+  if (const model::RunHeader& header = (*slot)->run.header;
+      std::holds_alternative<model::CancelRun>(event) &&
+      (model::IsTerminal(header.state) || header.cancel_requested_at != Instant{}))
+    return true;
   if (const auto* queue = std::get_if<model::QueueTask>(&event)) {
     QueueAgain(**slot, queue->task);
     return true;
@@ -283,57 +289,6 @@ bool Engine::ApplyEvent(Work& work, const model::Event& event) {
   return true;
 }
 
-Status Engine::CountRuns(const model::RunHeader& of) {
-  HEADWORKS_ASSIGN(const auto running,
-                   database_.query().ListRuns(of.tenant, {.workflow = of.name.workflow,
-                                                          .states = {model::RunState::kRunning},
-                                                          .limit = kMostActiveRuns}));
-  // Whoever starts a run will wait for it, so an engine that recovers nothing goes on with those
-  // that hold its place.
-  for (const store::RunRecord& run : running)
-    if (!options_.recover && run.header.name == of.name && !slots_.contains(run.header.run_no))
-      AddTimer(Timer{.due = clock_.Monotonic(),
-                     .kind = Timer::Kind::kWake,
-                     .when = clock_.Now(),
-                     .tenant = run.header.tenant,
-                     .ref = {run.header.run_no, TaskNo(0), Epoch(0)}});
-  const auto active = std::ranges::count_if(
-      running, [&](const store::RunRecord& run) { return run.header.name == of.name; });
-  const auto starting = std::ranges::count_if(visited_, [&](RunNo run) {
-    const auto slot = slots_.find(run);
-    return slot != slots_.end() && !slot->second->active &&
-           slot->second->run.header.state == model::RunState::kRunning &&
-           slot->second->run.header.name == of.name;
-  });
-  active_runs_.Learn(of.name, static_cast<std::size_t>(active), static_cast<std::size_t>(starting));
-  return {};
-}
-
-Result<bool> Engine::TakePlace(const Slot& slot) {
-  const model::RunHeader& header = slot.run.header;
-  const int limit = slot.run.workflow->definition().max_active_runs;
-  if (header.state != model::RunState::kPending) {
-    OfferPlace(header.name);  // it was cancelled on the way to its start
-    return true;
-  }
-  if (limit == 0) return true;
-  if (!active_runs_.Knows(header.name)) HEADWORKS_TRY(CountRuns(header));
-  return active_runs_.Take(header, static_cast<std::size_t>(limit));
-}
-
-void Engine::OfferPlace(const model::Namespace& name) {
-  if (const auto next = active_runs_.Next(name))
-    backlog_.push_back(
-        {.tenant = TenantId(name.tenant), .run = *next, .what = model::Event(model::StartRun{})});
-}
-
-void Engine::PassPlaceOn(RunNo run) {
-  active_runs_.Forget(run);  // its first row was never written, or it cannot be read
-  for (auto& [tenant, next] : active_runs_.Heads())
-    backlog_.push_back(
-        {.tenant = std::move(tenant), .run = next, .what = model::Event(model::StartRun{})});
-}
-
 Status Engine::StepSlot(Slot& slot, const model::Event& event) {
   const std::size_t rows = slot.changes.rows();
   const std::size_t attempts = slot.changes.attempts.size();
@@ -343,12 +298,13 @@ Status Engine::StepSlot(Slot& slot, const model::Event& event) {
   const std::size_t left = options_.max_round_rows - std::min(options_.max_round_rows, round_rows_);
   Status status =
       model::Step(slot.run, event, clock_.Now(), std::max(left, kMinBudget), slot.changes);
-  if (!ran && slot.run.header.state == model::RunState::kRunning)
-    active_runs_.Started(slot.run.header.name);
+  if (!active_runs_.empty() && !ran && slot.run.header.state == model::RunState::kRunning)
+    for (const RunGroup& group : GroupsOf(slot.run.header)) active_runs_.Started(group);
   for (std::size_t i = attempts; i < slot.changes.attempts.size(); ++i)
     --lanes_[dispatcher_.LaneOf(slot.run.workflow->task(slot.changes.attempts[i].task))].live;
   for (std::size_t i = offers; i < slot.changes.offers.size(); ++i)
     ++lanes_[dispatcher_.LaneOf(slot.run.workflow->task(slot.changes.offers[i].task))].live;
+  if (slot.run.workflow->has_pools()) MovePermits(slot, attempts, offers);
   for (std::size_t i = outputs; i < slot.changes.outputs.size(); ++i)
     round_bytes_ += slot.changes.outputs[i].second.size();
   for (const TaskNo task : slot.changes.ready) PushReady(slot, task);
@@ -401,6 +357,11 @@ bool Engine::ApplyStart(Work& work, StartWork& start) {
   }
   const auto workflow = LoadWorkflow(request.tenant, request.version);
   if (!workflow) return refuse(workflow.error());
+  std::optional<std::string> key;
+  if ((*workflow)->definition().concurrency) key = request.concurrency_key.value_or("");
+  if (key)
+    if (const Status free = CheckSkip(**workflow, {request.name, key}); !free)
+      return refuse(free.error());
   const auto no = NextRunNo();
   if (!no) return refuse(no.error());
 
@@ -416,6 +377,7 @@ bool Engine::ApplyStart(Work& work, StartWork& start) {
   header.created_at = now;
   header.wake_at = Instant{};
   header.start_key = request.start_key;
+  header.concurrency_key = std::move(key);
   header.rerun_of = request.rerun_of;
   header.counts[0] = (*workflow)->size();
   const bool admit = start_tasks_ && !due_in_store_ && HasRoom((*workflow)->size());
@@ -555,10 +517,14 @@ void Engine::QueueAgain(Slot& slot, TaskNo task) {
   // done, or the run that cannot be committed is never found.
   const std::size_t lane = dispatcher_.LaneOf(slot.run.workflow->task(task));
   if (lanes_[lane].live >= dispatcher_.GetCapacity(lane).max || AtMaxParallel(slot)) return;
+  if (!slot.run.workflow->task(task).pool.empty() &&
+      !MayTakePermits(AskOf(slot, MakeReady(slot, task))))
+    return;
   static_cast<void>(StepSlot(slot, model::QueueTask{task}));
 }
 
 void Engine::GrantCredit(std::vector<Work>& works) {
+  ReservePermits();
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     Lane& lane = lanes_[l];
     const std::uint32_t max = dispatcher_.GetCapacity(l).max;
@@ -577,12 +543,14 @@ void Engine::GrantCredit(std::vector<Work>& works) {
         continue;
       }
       Visit(slot);
+      if (!GetPermits(slot, next, works)) continue;
       works.push_back(EventOf(slot, model::QueueTask{next.task}));
       if (const auto stepped = StepSlot(slot, model::QueueTask{next.task}); !stepped)
         logger_.Warning("ready task was not queued", {{"tenant", slot.run.header.tenant.value},
                                                       {"run", std::to_string(next.run.value)},
                                                       {"error", stepped.error().message}});
     }
+    grant_more_ |= !lane.ready.empty() && lane.live < max;
   }
 }
 
@@ -609,6 +577,11 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
     write.events = slot.changes.events;
     std::ranges::sort(slot.changes.tasks);
     write.tasks.reserve(slot.changes.tasks.size());
+    if (const auto& concurrency = slot.run.workflow->definition().concurrency;
+        slot.changes.started && concurrency && concurrency->rate > 0)
+      write.start = {slot.run.header.started_at,
+                     slot.run.header.started_at + concurrency->rate_per};
+    if (slot.run.workflow->has_pools()) WritePermits(slot, write, round.now);
     for (const TaskNo task : slot.changes.tasks) {
       store::RunWrite::TaskWrite row{.row = model::ToStored(slot.run, task),
                                      .known = slot.run.tasks[task.value].stored};

@@ -94,7 +94,7 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
   }
   Slot& slot = Insert(std::move(*built));
   slot.listed = listed;
-  slot.active = slot.run.header.state == model::RunState::kRunning;
+  slot.active = TakesPlace(slot.run);
   Visit(slot);
   for (const TaskNo task : effects.ready) PushReady(slot, task);
   for (const auto& asked : effects.evaluate) Ask(slot, asked);
@@ -134,12 +134,21 @@ void Engine::Visit(Slot& slot) {
   visited_.push_back(slot.run.header.run_no);
 }
 
-void Engine::PushReady(Slot& slot, TaskNo task) {
+ReadyTask Engine::MakeReady(const Slot& slot, TaskNo task) {
   const model::Task& spec = slot.run.workflow->task(task);
   const model::RunHeader& header = slot.run.header;
-  ReadyQueue& ready = lanes_[dispatcher_.LaneOf(spec)].ready;
-  ready.Push(header.tenant, {ready.Rank(header.priority + spec.priority, clock_.Monotonic()),
-                             ready_order_++, header.run_no, task});
+  const ReadyQueue& ready = lanes_[dispatcher_.LaneOf(spec)].ready;
+  Duration since = clock_.Monotonic();
+  // One that asked for permits before a restart is as old as its question.
+  if (const model::TaskRun& state = slot.run.tasks[task.value];
+      state.reason == model::Reason::kPermit)
+    since -= std::max(clock_.Now() - state.not_before, Duration(0));
+  return {ready.Rank(header.priority + spec.priority, since), ready_order_++, header.run_no, task};
+}
+
+void Engine::PushReady(Slot& slot, TaskNo task) {
+  lanes_[dispatcher_.LaneOf(slot.run.workflow->task(task))].ready.Push(slot.run.header.tenant,
+                                                                       MakeReady(slot, task));
 }
 
 void Engine::ReleaseHeld(Slot& slot) {
@@ -171,6 +180,7 @@ void Engine::Evict(RunNo run) {
     for (std::uint32_t t = 0; t < slot.run.workflow->size(); ++t)
       if (model::IsLive(slot.run.tasks[t].state) || slot.run.tasks[t].zombie)
         --lanes_[dispatcher_.LaneOf(slot.run.workflow->task(TaskNo(t)))].live;
+  if (slot.asking) pools_.Forget(run);
   task_states_ -= static_cast<std::uint32_t>(slot.run.tasks.size());
   memory_full_ = false;
   slots_.erase(found);

@@ -18,6 +18,7 @@ StartRequest FullStart() {
   start.priority = -7;
   start.actor = "ann";
   start.rerun_of = RunNo(41);
+  start.concurrency_key = "";
   return start;
 }
 
@@ -52,6 +53,10 @@ TEST(Control, StartIsReadBackWhole) {
   EXPECT_EQ(read->priority, start.priority);
   EXPECT_EQ(read->actor, start.actor);
   EXPECT_EQ(read->rerun_of, start.rerun_of);
+  EXPECT_EQ(read->concurrency_key, start.concurrency_key);
+  StartRequest without = start;
+  without.concurrency_key.reset();
+  EXPECT_EQ(DecodeStart(EncodeStart(without))->concurrency_key, std::nullopt);
 }
 
 TEST(Control, CommandIsReadBackWhole) {

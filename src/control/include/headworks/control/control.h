@@ -21,6 +21,8 @@ struct StartRequest {
   std::string version;
   /// {"params": {...}, "input": {...}} as JSON text, validated against the workflow.
   std::string input;
+  /// The value of the workflow's `concurrency.key` for this input; none = it has no `concurrency`.
+  std::optional<std::string> concurrency_key{};
   std::string start_key;  // same key, same run; empty = a new one each time
   int priority = 0;       // -kMaxPriority to kMaxPriority; added to that of each task
   std::string actor;

@@ -25,6 +25,7 @@
 #include "headworks/dispatcher/dispatcher.h"
 #include "headworks/engine/active_runs.h"
 #include "headworks/engine/evaluator.h"
+#include "headworks/engine/pools.h"
 #include "headworks/engine/ready_queue.h"
 #include "headworks/engine/stats.h"
 #include "headworks/executor/executor.h"
@@ -179,6 +180,7 @@ class Engine final : public executor::AttemptSink,
     bool visited = false;                           // loaded or looked at in the round under way
     bool continuing = false;                        // ContinueRun or StartRun is in the backlog
     bool deleted = false;
+    bool asking = false;  // tasks of it may stand in the line of a pool
     bool active = false;  // counted as running: so the store has it
     std::array<std::uint32_t, model::kTaskStateCount> counted{};  // in stats_.tasks
   };
@@ -217,6 +219,11 @@ class Engine final : public executor::AttemptSink,
   };
   /// So few are not worth the look.
   static constexpr std::size_t kFewTimers = 1'024;
+  /// A run counts towards limits until the last of its attempts is provably over.
+  static bool TakesPlace(const model::Run& run) {
+    return run.header.state == model::RunState::kRunning ||
+           (model::IsTerminal(run.header.state) && run.live > 0);
+  }
   struct StartedNote {
     model::AttemptKey key;
     Duration at;
@@ -281,14 +288,6 @@ class Engine final : public executor::AttemptSink,
   /// False: the store did not answer a question, so it is to be done later.
   bool Apply(Work& work);
   bool ApplyEvent(Work& work, const model::Event& event);
-  /// Whether a pending run may start by its workflow's `max_active_runs`.
-  Result<bool> TakePlace(const Slot& slot);
-  /// Begins to count the runs of its workflow.
-  Status CountRuns(const model::RunHeader& of);
-  /// A run that waited for a place is not there: others try.
-  void PassPlaceOn(RunNo run);
-  /// The next run of the workflow tries to start.
-  void OfferPlace(const model::Namespace& name);
   void KeepForUnstick(std::vector<Work>& kept, const Work& work, const model::Event& event);
   bool ApplyStart(Work& work, StartWork& start);
   bool ApplyCommand(Work& work, CommandWork& command);
@@ -343,6 +342,46 @@ class Engine final : public executor::AttemptSink,
   void EvictVisited();
   void Evict(RunNo run);
 
+  // places.cc
+  /// Whether a pending run may start by its workflow's `max_active_runs` and `concurrency`; if not,
+  /// it waits from now on.
+  Result<bool> TakePlace(const Slot& slot);
+  Result<bool> HasPlace(const RunGroup& group, const ActiveRuns::Limit& limit);
+  /// Begins to count the runs of a group.
+  Status CountRuns(const RunGroup& group, const ActiveRuns::Limit& limit);
+  /// Runs that have the key or wait with it, as the round under way leaves them.
+  Result<std::vector<model::RunHeader>> HoldersOf(const RunGroup& group, std::size_t limit);
+  /// kConflict if a run that is to start finds no place, and its workflow says `skip`.
+  Status CheckSkip(const model::Workflow& workflow, const RunGroup& group);
+  /// The oldest that are in the way of a run are cancelled.
+  Status CancelPrevious(const model::RunHeader& header, const RunGroup& group, std::size_t limit);
+  /// A run that waited for a place is not there: others try.
+  void PassPlaceOn(RunNo run);
+  /// The next run of the group tries to start.
+  void OfferPlace(const RunGroup& group);
+  void OfferPlaces(const model::RunHeader& header);
+  void OfferDuePlaces();
+
+  // permits.cc
+  /// Whether a task for which there is credit may be queued.  If its pool has too few permits, it
+  /// waits for them from now on, and `works` receives what made it so.
+  bool GetPermits(Slot& slot, const ReadyTask& ready, std::vector<Work>& works);
+  /// An engine that recovers nothing goes on with those that hold what a task of its own waits for.
+  void WakeHolders(const PermitAsk& ask);
+  /// Runs that hold permits come into memory however full it is: others there may wait for them.
+  void LoadHolders();
+  bool MayTakePermits(const PermitAsk& ask);
+  PermitAsk AskOf(const Slot& slot, const ReadyTask& ready) const;
+  /// What a step queued and ended, from these positions on, takes and frees permits.
+  void MovePermits(Slot& slot, std::size_t attempts, std::size_t offers);
+  void WritePermits(const Slot& slot, store::RunWrite& write, Instant now) const;
+  /// Tasks that could have their permits now compete for credit.
+  void ReservePermits();
+  void RefreshLimits();
+  bool LimitsAreFresh(const TenantId& tenant);
+  /// Compares who holds permits with who should (I9), and complains.
+  void AuditPermits();
+
   void CountActive(Slot& slot);
   /// What a commit changed, in stats_ and in the log.
   void Measure(Slot& slot);
@@ -367,6 +406,7 @@ class Engine final : public executor::AttemptSink,
   Result<std::shared_ptr<const model::Workflow>> LoadWorkflow(const TenantId& tenant,
                                                               const std::string& version);
   void Visit(Slot& slot);
+  ReadyTask MakeReady(const Slot& slot, TaskNo task);
   void PushReady(Slot& slot, TaskNo task);
   void ReleaseHeld(Slot& slot);
   void PushTimer(const Slot& slot, const model::Changes::Timer& timer, Instant now);
@@ -411,8 +451,12 @@ class Engine final : public executor::AttemptSink,
   std::vector<RunNo> visited_;                      // in order of first visit
   std::size_t round_rows_ = 0;
   std::size_t round_bytes_ = 0;
+  bool grant_more_ = false;  // the round was full before all had been asked for
   std::unordered_map<std::string, control::Started> round_start_keys_;
   ActiveRuns active_runs_;
+  Pools pools_;
+  std::vector<store::RunKey> holders_;  // runs that hold permits and are to be loaded
+  Duration limits_at_{0};  // when they are to be read again, should tasks wait for permits
   std::vector<Lane> lanes_;
   std::vector<Timer> timers_;  // a min-heap; at most about half of it is no longer wanted
   std::size_t tidy_timers_at_ = kFewTimers;

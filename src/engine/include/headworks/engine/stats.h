@@ -35,6 +35,7 @@ struct EngineStats {
   std::uint64_t superseded = 0;
   std::uint64_t commits_failed = 0;
   std::uint64_t inbox_messages = 0;
+  std::uint64_t permits_astray = 0;  // that an audit found with nobody, or not stored: a bug
   std::array<std::uint64_t, 6> runs_ended{};      // by RunState
   std::array<std::uint64_t, 9> attempts_ended{};  // by Verdict
   std::array<std::uint64_t, model::kTaskStateCount> tasks_ended{};
@@ -49,6 +50,8 @@ struct EngineStats {
   std::uint64_t live_attempts = 0;
   std::uint64_t runs_stuck = 0;
   std::uint64_t timers = 0;
+  std::uint64_t permits_held = 0;       // of all pools
+  std::uint64_t tasks_for_permits = 0;  // ready tasks that wait for permits
   std::vector<LaneStats> lanes;
   bool queueing = true;  // false: nothing is queued any more, and live_attempts only falls
   bool lost = false;     // another engine owns the shards, or the store is damaged: it has stopped

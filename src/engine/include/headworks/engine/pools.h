@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "headworks/base/ids.h"
+#include "headworks/base/time.h"
+#include "headworks/engine/ready_queue.h"
+#include "headworks/store/run_store.h"
+
+namespace headworks::engine {
+
+/// A ready task and the permits that it needs.
+struct PermitAsk {
+  TenantId tenant;
+  std::string pool;
+  int weight = 1;
+  ReadyTask ready;
+};
+
+/// Who holds permits of pools, and who waits for them.
+///
+/// The idea.  Tasks that wait stand in the line of their pool, in the order of the ready queue:
+///   priority, to which waiting adds, then age.  Nobody overtakes: what is freed is saved up until
+///   the first one has enough, so that a heavy ask among light ones gets its turn.  One that could
+///   have its permits goes back to the ready queue and competes for credit; meanwhile they are
+///   reserved for it, at most for kReserved, so that an executor without credit holds up no other.
+///   An ask above the limit holds up nobody.
+/// Rounds.  What is held follows the commits.  What the round under way takes and frees counts at
+///   once, and is forgotten when the next one begins without its commit.
+/// Threads.  Control thread only.
+/// Bounds.  As many waiting asks as there are ready tasks in memory.
+class Pools {
+ public:
+  static constexpr Duration kReserved = std::chrono::seconds(5);
+  /// A limit that was read longer ago is read again before permits are granted.
+  static constexpr Duration kFresh = std::chrono::seconds(1);
+
+  /// What is held according to the store.
+  void Load(std::span<const store::Permit> held);
+  /// Pools that are not among them have no permits.
+  void SetLimits(const TenantId& tenant, std::span<const store::PoolRecord> pools, Duration now);
+  bool IsFresh(const TenantId& tenant, Duration now) const;
+  /// Tenants with waiting tasks whose limits are to be read again.
+  std::vector<TenantId> Stale(Duration now) const;
+
+  /// Whether a task for which there is credit gets its permits.
+  bool MayTake(const PermitAsk& ask, Duration now) const;
+  /// From now on it stands in the line of its pool.
+  void Wait(const PermitAsk& ask);
+  /// Takes the permits in the round under way; the task no longer waits.
+  void Take(const TenantId& tenant, const std::string& pool, int weight, RunNo run, TaskNo task,
+            Epoch epoch);
+  /// Frees them in the round under way.
+  void Free(RunNo run, Epoch epoch);
+  void BeginRound();
+  void Committed();
+
+  /// The task, or all of the run, waits no more.
+  void Forget(RunNo run, TaskNo task);
+  void Forget(RunNo run);
+  /// Tasks of the run that wait.
+  std::vector<TaskNo> WaitingOf(RunNo run) const;
+  /// Those that could have their permits now, each once per reservation: they compete for credit.
+  std::vector<PermitAsk> Reserve(Duration now);
+  /// When to call Reserve again though nothing has changed, by the monotonic clock.
+  Duration due() const { return due_; }
+
+  std::size_t waiting() const { return asks_.size(); }
+  /// Permits of all pools that are held, as committed.
+  std::int64_t used() const { return used_; }
+  /// As committed; when they were granted is not known here.
+  std::vector<store::Permit> Held() const;
+
+ private:
+  using Place = std::pair<std::int64_t, std::uint64_t>;  // rank, order
+  struct Ask {
+    int weight;
+    ReadyTask ready;
+    std::optional<Duration> reserved_at;  // competes for credit since then
+  };
+  struct Pool {
+    int limit = 0;
+    std::int64_t used = 0;   // committed
+    std::int64_t delta = 0;  // of the round under way
+    std::map<Place, Ask> line;
+    std::int64_t free() const { return limit - used - delta; }
+  };
+  using Key = std::pair<std::string, std::string>;  // tenant, pool
+  using Pooled = std::map<Key, Pool>;
+  struct Holding {
+    Pooled::iterator pool;
+    TaskNo task;
+    int weight;
+  };
+  using Holder = std::pair<RunNo, Epoch>;
+  struct Standing {
+    Pooled::iterator pool;
+    Place place;
+  };
+
+  static Place PlaceOf(const ReadyTask& ready) { return {ready.rank, ready.order}; }
+  static bool GaveUp(const Ask& ask, Duration now);
+  void Erase(std::map<std::pair<RunNo, TaskNo>, Standing>::iterator ask);
+
+  Pooled pools_;
+  std::map<std::string, Duration> read_at_;  // by tenant
+  std::map<Holder, Holding> held_;
+  std::vector<std::pair<Holder, Holding>> taken_;  // in the round under way
+  std::vector<Holder> freed_;
+  std::map<std::pair<RunNo, TaskNo>, Standing> asks_;
+  std::int64_t used_ = 0;
+  bool changed_ = false;
+  Duration due_ = Duration::max();
+};
+
+}  // namespace headworks::engine

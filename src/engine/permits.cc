@@ -1,0 +1,147 @@
+// Permits: tasks that name a pool, between the ready queue and the dispatcher.
+
+#include <algorithm>
+#include <set>
+
+#include "headworks/engine/engine.h"
+
+namespace headworks::engine {
+
+PermitAsk Engine::AskOf(const Slot& slot, const ReadyTask& ready) const {
+  const model::Task& task = slot.run.workflow->task(ready.task);
+  return {slot.run.header.tenant, task.pool, task.weight, ready};
+}
+
+bool Engine::LimitsAreFresh(const TenantId& tenant) {
+  const Duration mono = clock_.Monotonic();
+  if (pools_.IsFresh(tenant, mono)) return true;
+  const auto pools = database_.limits().ListPools(tenant);
+  if (!pools) {
+    logger_.Warning("pools cannot be listed; their tasks wait",
+                    {{"tenant", tenant.value}, {"error", pools.error().message}});
+    return false;
+  }
+  pools_.SetLimits(tenant, *pools, mono);
+  return true;
+}
+
+void Engine::RefreshLimits() {
+  const Duration mono = clock_.Monotonic();
+  if (pools_.waiting() == 0 || mono < limits_at_) return;
+  limits_at_ = mono + Pools::kFresh;
+  for (const TenantId& tenant : pools_.Stale(mono)) static_cast<void>(LimitsAreFresh(tenant));
+}
+
+bool Engine::MayTakePermits(const PermitAsk& ask) {
+  return LimitsAreFresh(ask.tenant) && pools_.MayTake(ask, clock_.Monotonic());
+}
+
+bool Engine::GetPermits(Slot& slot, const ReadyTask& ready, std::vector<Work>& works) {
+  if (slot.run.workflow->task(ready.task).pool.empty()) return true;
+  const PermitAsk ask = AskOf(slot, ready);
+  if (MayTakePermits(ask)) return true;
+  if (slot.run.tasks[ready.task.value].reason != model::Reason::kPermit) {
+    const model::AskPermits event{ready.task};
+    works.push_back(EventOf(slot, event));
+    if (const auto stepped = StepSlot(slot, event); !stepped)
+      logger_.Warning("ready task does not wait for permits",
+                      {{"tenant", ask.tenant.value},
+                       {"run", std::to_string(ready.run.value)},
+                       {"error", stepped.error().message}});
+  }
+  // One whose run is paused, say, is ready anew when that is over.
+  if (slot.run.tasks[ready.task.value].reason != model::Reason::kPermit ||
+      slot.run.header.paused_at != Instant{})
+    return false;
+  slot.asking = true;
+  pools_.Wait(ask);
+  if (!options_.recover) WakeHolders(ask);
+  return false;
+}
+
+void Engine::WakeHolders(const PermitAsk& ask) {
+  for (const store::Permit& permit : pools_.Held())
+    if (permit.tenant == ask.tenant && permit.pool == ask.pool && !slots_.contains(permit.run))
+      holders_.push_back({permit.tenant, permit.run});
+}
+
+void Engine::LoadHolders() {
+  std::erase_if(holders_, [this](const store::RunKey& holder) {
+    const auto loaded = Load(holder.tenant, holder.run, clock_.Now());
+    if (loaded) Continue(**loaded, model::ContinueRun{});
+    return loaded || loaded.error().code != Code::kUnavailable;
+  });
+}
+
+void Engine::MovePermits(Slot& slot, std::size_t attempts, std::size_t offers) {
+  const model::Workflow& workflow = *slot.run.workflow;
+  const model::RunHeader& header = slot.run.header;
+  std::size_t rows = 0;
+  for (; attempts < slot.changes.attempts.size(); ++attempts) {
+    const model::AttemptRecord& over = slot.changes.attempts[attempts];
+    if (workflow.task(over.task).pool.empty()) continue;
+    pools_.Free(header.run_no, over.epoch);
+    ++rows;
+  }
+  for (; offers < slot.changes.offers.size(); ++offers) {
+    const auto& [no, epoch] = slot.changes.offers[offers];
+    const model::Task& task = workflow.task(no);
+    if (task.pool.empty()) continue;
+    pools_.Take(header.tenant, task.pool, task.weight, header.run_no, no, epoch);
+    ++rows;
+  }
+  round_rows_ += rows;
+  if (!slot.asking) return;
+  slot.asking = false;
+  for (const TaskNo no : pools_.WaitingOf(header.run_no)) {
+    const bool waits =
+        slot.run.tasks[no.value].state == model::TaskState::kReady && header.paused_at == Instant{};
+    slot.asking |= waits;
+    if (!waits) pools_.Forget(header.run_no, no);
+  }
+}
+
+void Engine::WritePermits(const Slot& slot, store::RunWrite& write, Instant now) const {
+  for (const model::AttemptRecord& over : slot.changes.attempts)
+    if (!slot.run.workflow->task(over.task).pool.empty()) write.freed.push_back(over.epoch);
+  for (const auto& [no, epoch] : slot.changes.offers) {
+    const model::Task& task = slot.run.workflow->task(no);
+    if (!task.pool.empty()) write.grants.push_back({task.pool, epoch, no, task.weight, now});
+  }
+}
+
+void Engine::ReservePermits() {
+  if (pools_.waiting() == 0) return;
+  for (const PermitAsk& ask : pools_.Reserve(clock_.Monotonic())) {
+    const auto slot = slots_.find(ask.ready.run);
+    if (slot == slots_.end()) continue;
+    const model::Task& task = slot->second->run.workflow->task(ask.ready.task);
+    lanes_[dispatcher_.LaneOf(task)].ready.Push(ask.tenant, ask.ready);
+  }
+}
+
+void Engine::AuditPermits() {
+  const std::vector<store::Permit> held = pools_.Held();
+  if (held.empty()) return;
+  const auto stored = database_.limits().ListAllPermits();
+  if (!stored) return;  // at the next scan
+  std::set<std::pair<RunNo, Epoch>> holders;
+  for (const store::Permit& permit : *stored) holders.emplace(permit.run, permit.epoch);
+  for (const store::Permit& permit : held) {
+    const auto complain = [&](std::string_view what) {
+      ++stats_.permits_astray;
+      logger_.Error(what, {{"tenant", permit.tenant.value},
+                           {"pool", permit.pool},
+                           {"run", std::to_string(permit.run.value)},
+                           {"epoch", std::to_string(permit.epoch.value)}});
+    };
+    if (!holders.contains({permit.run, permit.epoch})) complain("a permit is held in memory only");
+    const auto slot = slots_.find(permit.run);
+    if (slot == slots_.end()) continue;  // not loaded, or set aside as stuck
+    const model::TaskRun& task = slot->second->run.tasks[permit.task.value];
+    if (task.epoch != permit.epoch || !(model::IsLive(task.state) || task.zombie))
+      complain("a permit is held by an attempt that is over");
+  }
+}
+
+}  // namespace headworks::engine

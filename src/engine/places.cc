@@ -1,0 +1,198 @@
+// Places: which runs may be under way together, where their workflow limits that.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "headworks/engine/engine.h"
+
+namespace headworks::engine {
+namespace {
+
+/// Of one group; more cannot be counted, and then more than allowed may start.
+constexpr std::size_t kMostActiveRuns = 1'000'000;
+/// Runs that an error names.
+constexpr std::size_t kNamed = 5;
+
+ActiveRuns::Limit LimitOf(const model::Concurrency& concurrency) {
+  return {.count = static_cast<std::size_t>(concurrency.limit),
+          .rate = static_cast<std::size_t>(concurrency.rate),
+          .per = concurrency.rate_per};
+}
+
+bool BelongsTo(const model::RunHeader& run, const RunGroup& group) {
+  return run.name == group.name && (!group.key || run.concurrency_key == group.key);
+}
+
+std::string Describe(const RunGroup& group) {
+  return group.key->empty() ? "the same workflow" : fmt::format("concurrency key '{}'", *group.key);
+}
+
+}  // namespace
+
+Status Engine::CountRuns(const RunGroup& group, const ActiveRuns::Limit& limit) {
+  const TenantId tenant(group.name.tenant);
+  HEADWORKS_ASSIGN(const auto active,
+                   database_.query().ListActive(
+                       tenant, {.name = group.name, .key = group.key, .limit = kMostActiveRuns}));
+  // Whoever starts a run will wait for it, so an engine that recovers nothing goes on with those
+  // that hold its place.
+  for (const store::RunRecord& run : active)
+    if (!options_.recover && !slots_.contains(run.header.run_no))
+      AddTimer(Timer{.due = clock_.Monotonic(),
+                     .kind = Timer::Kind::kWake,
+                     .when = clock_.Now(),
+                     .tenant = run.header.tenant,
+                     .ref = {run.header.run_no, TaskNo(0), Epoch(0)}});
+  const auto starting = std::ranges::count_if(visited_, [&](RunNo run) {
+    const auto slot = slots_.find(run);
+    return slot != slots_.end() && !slot->second->active && TakesPlace(slot->second->run) &&
+           BelongsTo(slot->second->run.header, group);
+  });
+  std::vector<Duration> starts;
+  if (limit.rate > 0) {
+    const Instant now = clock_.Now();
+    HEADWORKS_ASSIGN(const auto begun, database_.query().ListStarts(
+                                           group.name, group.key.value_or(""), now - limit.per));
+    for (const Instant at : begun)
+      starts.push_back(clock_.Monotonic() - std::max(now - at, Duration(0)));
+  }
+  active_runs_.Learn(group, limit, active.size(), static_cast<std::size_t>(starting),
+                     std::move(starts));
+  return {};
+}
+
+Result<bool> Engine::HasPlace(const RunGroup& group, const ActiveRuns::Limit& limit) {
+  if (!active_runs_.Knows(group, limit)) HEADWORKS_TRY(CountRuns(group, limit));
+  return active_runs_.HasPlace(group, limit, clock_.Monotonic());
+}
+
+Result<bool> Engine::TakePlace(const Slot& slot) {
+  const model::RunHeader& header = slot.run.header;
+  const model::WorkflowDefinition& definition = slot.run.workflow->definition();
+  if (header.state != model::RunState::kPending) {
+    OfferPlaces(header);  // it was cancelled on the way to its start
+    return true;
+  }
+  if (definition.max_active_runs > 0) {
+    const RunGroup all{header.name};
+    HEADWORKS_ASSIGN(
+        const bool place,
+        HasPlace(all, {.count = static_cast<std::size_t>(definition.max_active_runs)}));
+    if (!place) {
+      active_runs_.Wait(header, all);
+      return false;
+    }
+  }
+  if (const auto& concurrency = definition.concurrency; concurrency && header.concurrency_key) {
+    const RunGroup group{header.name, header.concurrency_key};
+    const ActiveRuns::Limit limit = LimitOf(*concurrency);
+    HEADWORKS_ASSIGN(const bool place, HasPlace(group, limit));
+    if (!place) {
+      active_runs_.Wait(header, group);
+      if (concurrency->on_conflict == model::OnConflict::kCancelPrevious && limit.count > 0)
+        HEADWORKS_TRY(CancelPrevious(header, group, limit.count));
+      return false;
+    }
+  }
+  active_runs_.Forget(header.run_no);
+  return true;
+}
+
+Result<std::vector<model::RunHeader>> Engine::HoldersOf(const RunGroup& group, std::size_t limit) {
+  HEADWORKS_ASSIGN(const auto stored,
+                   database_.query().ListActive(TenantId(group.name.tenant),
+                                                {.name = group.name,
+                                                 .key = group.key,
+                                                 .pending = true,
+                                                 .limit = limit + visited_.size()}));
+  std::vector<model::RunHeader> holders;
+  for (const store::RunRecord& run : stored) {
+    const auto slot = slots_.find(run.header.run_no);
+    const model::RunHeader& header = slot == slots_.end() ? run.header : slot->second->run.header;
+    if (slot != slots_.end() && model::IsTerminal(header.state) && slot->second->run.live == 0)
+      continue;  // over in the round under way
+    holders.push_back(header);
+  }
+  for (const RunNo run : visited_) {
+    const auto slot = slots_.find(run);
+    if (slot == slots_.end() || !slot->second->insert_input) continue;
+    const model::RunHeader& header = slot->second->run.header;
+    if (BelongsTo(header, group) && !model::IsTerminal(header.state)) holders.push_back(header);
+  }
+  return holders;
+}
+
+Status Engine::CheckSkip(const model::Workflow& workflow, const RunGroup& group) {
+  const model::Concurrency& concurrency = *workflow.definition().concurrency;
+  if (concurrency.on_conflict != model::OnConflict::kSkip) return {};
+  const ActiveRuns::Limit limit = LimitOf(concurrency);
+  if (limit.count > 0) {
+    HEADWORKS_ASSIGN(const auto holders, HoldersOf(group, limit.count));
+    if (holders.size() >= limit.count) {
+      std::string names;
+      for (std::size_t i = 0; i < std::min(holders.size(), kNamed); ++i)
+        names += fmt::format("{}run {} ({})", names.empty() ? "" : ", ", holders[i].run_no.value,
+                             model::IsTerminal(holders[i].state)
+                                 ? "an attempt of it is not known to be over"
+                                 : model::RunStateName(holders[i].state));
+      return Error{
+          Code::kConflict,
+          fmt::format("no run of workflow {} was made: {}{} {} the place of {} "
+                      "(concurrency.limit {}, on_conflict skip)",
+                      group.name.workflow, names, holders.size() > kNamed ? " and more" : "",
+                      holders.size() == 1 ? "has" : "have", Describe(group), limit.count)};
+    }
+  }
+  if (limit.rate == 0) return {};
+  HEADWORKS_ASSIGN(const bool place, HasPlace(group, {.rate = limit.rate, .per = limit.per}));
+  if (place) return {};
+  const Duration next = active_runs_.NextStart(group).value_or(clock_.Monotonic());
+  return Error{Code::kConflict,
+               fmt::format("no run of workflow {} was made: {} runs of {} have started within {}; "
+                           "the next may in {} (concurrency.rate, on_conflict skip)",
+                           group.name.workflow, limit.rate, Describe(group),
+                           FormatDuration(limit.per), FormatDuration(next - clock_.Monotonic()))};
+}
+
+Status Engine::CancelPrevious(const model::RunHeader& header, const RunGroup& group,
+                              std::size_t limit) {
+  HEADWORKS_ASSIGN(auto holders, HoldersOf(group, kMostActiveRuns));
+  std::erase_if(holders, [&](const model::RunHeader& holder) {
+    return holder.run_no >= header.run_no || model::IsTerminal(holder.state) ||
+           holder.cancel_requested_at != Instant{};
+  });
+  if (holders.size() < limit) return {};
+  std::ranges::sort(holders, {}, &model::RunHeader::run_no);
+  holders.resize(holders.size() - limit + 1);
+  for (const model::RunHeader& holder : holders)
+    backlog_.push_back({.tenant = holder.tenant,
+                        .run = holder.run_no,
+                        .what = model::Event(model::CancelRun{
+                            fmt::format("engine, for run {}", header.run_no.value)})});
+  return {};
+}
+
+void Engine::OfferPlace(const RunGroup& group) {
+  if (const auto next = active_runs_.Next(group))
+    backlog_.push_back({.tenant = TenantId(group.name.tenant),
+                        .run = *next,
+                        .what = model::Event(model::StartRun{})});
+}
+
+void Engine::OfferPlaces(const model::RunHeader& header) {
+  for (const RunGroup& group : GroupsOf(header)) OfferPlace(group);
+}
+
+void Engine::OfferDuePlaces() {
+  for (const RunGroup& group : active_runs_.TakeDue(clock_.Monotonic())) OfferPlace(group);
+}
+
+void Engine::PassPlaceOn(RunNo run) {
+  active_runs_.Forget(run);  // its first row was never written, or it cannot be read
+  for (auto& [tenant, next] : active_runs_.Heads())
+    backlog_.push_back(
+        {.tenant = std::move(tenant), .run = next, .what = model::Event(model::StartRun{})});
+}
+
+}  // namespace headworks::engine

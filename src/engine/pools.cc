@@ -1,0 +1,175 @@
+#include "headworks/engine/pools.h"
+
+#include <algorithm>
+
+namespace headworks::engine {
+
+void Pools::Load(std::span<const store::Permit> held) {
+  for (const store::Permit& permit : held) {
+    const auto pool = pools_.try_emplace({permit.tenant.value, permit.pool}).first;
+    pool->second.used += permit.weight;
+    used_ += permit.weight;
+    held_.insert_or_assign({permit.run, permit.epoch}, Holding{pool, permit.task, permit.weight});
+  }
+}
+
+void Pools::SetLimits(const TenantId& tenant, std::span<const store::PoolRecord> pools,
+                      Duration now) {
+  for (auto pool = pools_.lower_bound({tenant.value, {}});
+       pool != pools_.end() && pool->first.first == tenant.value; ++pool)
+    if (std::ranges::find(pools, pool->first.second, &store::PoolRecord::name) == pools.end())
+      pool->second.limit = 0;
+  for (const store::PoolRecord& record : pools)
+    pools_[{tenant.value, record.name}].limit = record.limit;
+  read_at_.insert_or_assign(tenant.value, now);
+  changed_ = true;
+}
+
+bool Pools::IsFresh(const TenantId& tenant, Duration now) const {
+  const auto read = read_at_.find(tenant.value);
+  return read != read_at_.end() && now < read->second + kFresh;
+}
+
+std::vector<TenantId> Pools::Stale(Duration now) const {
+  std::vector<TenantId> tenants;
+  for (const auto& [key, pool] : pools_) {
+    TenantId tenant(key.first);
+    if (!pool.line.empty() && !IsFresh(tenant, now) &&
+        (tenants.empty() || tenants.back() != tenant))
+      tenants.push_back(std::move(tenant));
+  }
+  return tenants;
+}
+
+bool Pools::GaveUp(const Ask& ask, Duration now) {
+  return ask.reserved_at && now >= *ask.reserved_at + kReserved;
+}
+
+bool Pools::MayTake(const PermitAsk& ask, Duration now) const {
+  const auto found = pools_.find({ask.tenant.value, ask.pool});
+  if (found == pools_.end()) return false;
+  const Pool& pool = found->second;
+  std::int64_t left = pool.free();
+  if (ask.weight > left) return false;
+  const Place mine = PlaceOf(ask.ready);
+  for (const auto& [place, before] : pool.line) {
+    if (place >= mine) break;
+    if (before.weight > pool.limit || GaveUp(before, now)) continue;
+    left -= before.weight;
+    if (ask.weight > left) return false;
+  }
+  return true;
+}
+
+void Pools::Wait(const PermitAsk& ask) {
+  Forget(ask.ready.run, ask.ready.task);
+  const auto pool = pools_.try_emplace({ask.tenant.value, ask.pool}).first;
+  const Place place = PlaceOf(ask.ready);
+  pool->second.line.insert_or_assign(place, Ask{ask.weight, ask.ready, std::nullopt});
+  asks_.insert_or_assign({ask.ready.run, ask.ready.task}, Standing{pool, place});
+  changed_ = true;
+}
+
+void Pools::Take(const TenantId& tenant, const std::string& pool, int weight, RunNo run,
+                 TaskNo task, Epoch epoch) {
+  Forget(run, task);
+  const auto from = pools_.try_emplace({tenant.value, pool}).first;
+  from->second.delta += weight;
+  taken_.push_back({{run, epoch}, {from, task, weight}});
+}
+
+void Pools::Free(RunNo run, Epoch epoch) {
+  const auto holding = held_.find({run, epoch});
+  if (holding == held_.end()) return;
+  holding->second.pool->second.delta -= holding->second.weight;
+  freed_.push_back(holding->first);
+  changed_ = true;
+}
+
+void Pools::BeginRound() {
+  for (const auto& [holder, holding] : taken_) holding.pool->second.delta -= holding.weight;
+  for (const Holder& holder : freed_) {
+    const Holding& holding = held_.at(holder);
+    holding.pool->second.delta += holding.weight;
+  }
+  changed_ = changed_ || !taken_.empty();
+  taken_.clear();
+  freed_.clear();
+}
+
+void Pools::Committed() {
+  for (const Holder& holder : freed_) {
+    const auto holding = held_.find(holder);
+    holding->second.pool->second.delta += holding->second.weight;
+    holding->second.pool->second.used -= holding->second.weight;
+    used_ -= holding->second.weight;
+    held_.erase(holding);
+  }
+  for (const auto& [holder, holding] : taken_) {
+    holding.pool->second.delta -= holding.weight;
+    holding.pool->second.used += holding.weight;
+    used_ += holding.weight;
+    held_.insert_or_assign(holder, holding);
+  }
+  taken_.clear();
+  freed_.clear();
+}
+
+void Pools::Erase(std::map<std::pair<RunNo, TaskNo>, Standing>::iterator ask) {
+  ask->second.pool->second.line.erase(ask->second.place);
+  asks_.erase(ask);
+  changed_ = true;
+}
+
+void Pools::Forget(RunNo run, TaskNo task) {
+  if (const auto ask = asks_.find({run, task}); ask != asks_.end()) Erase(ask);
+}
+
+void Pools::Forget(RunNo run) {
+  for (const TaskNo task : WaitingOf(run)) Forget(run, task);
+}
+
+std::vector<TaskNo> Pools::WaitingOf(RunNo run) const {
+  std::vector<TaskNo> tasks;
+  for (auto ask = asks_.lower_bound({run, TaskNo(0)});
+       ask != asks_.end() && ask->first.first == run; ++ask)
+    tasks.push_back(ask->first.second);
+  return tasks;
+}
+
+std::vector<store::Permit> Pools::Held() const {
+  std::vector<store::Permit> permits;
+  permits.reserve(held_.size());
+  for (const auto& [holder, holding] : held_)
+    permits.push_back({.tenant = TenantId(holding.pool->first.first),
+                       .pool = holding.pool->first.second,
+                       .run = holder.first,
+                       .epoch = holder.second,
+                       .task = holding.task,
+                       .weight = holding.weight});
+  return permits;
+}
+
+std::vector<PermitAsk> Pools::Reserve(Duration now) {
+  std::vector<PermitAsk> reserved;
+  if (!changed_ && now < due_) return reserved;
+  changed_ = false;
+  due_ = Duration::max();
+  for (auto& [key, pool] : pools_) {
+    std::int64_t left = pool.free();
+    for (auto& [place, ask] : pool.line) {
+      if (left <= 0) break;
+      if (ask.weight > pool.limit || GaveUp(ask, now)) continue;
+      if (ask.weight > left) break;  // what is free is saved up for this one
+      left -= ask.weight;
+      if (!ask.reserved_at) {
+        ask.reserved_at = now;
+        reserved.push_back({TenantId(key.first), key.second, ask.weight, ask.ready});
+      }
+      due_ = std::min(due_, *ask.reserved_at + kReserved);
+    }
+  }
+  return reserved;
+}
+
+}  // namespace headworks::engine

@@ -1,0 +1,263 @@
+#include "rig.h"
+
+namespace headworks::engine {
+namespace {
+
+using model::OnConflict;
+using model::RunState;
+
+class PlacesTest : public EngineTest {
+ protected:
+  std::shared_ptr<const model::Workflow> With(model::Concurrency concurrency,
+                                              std::string name = "w") {
+    auto definition = Tasks(std::move(name), 1);
+    definition.concurrency = std::move(concurrency);
+    definition.cancel_timeout = std::chrono::seconds(5);
+    return Put(std::move(definition));
+  }
+  Result<control::Started> StartWith(const model::Workflow& workflow, std::string key,
+                                     int priority = 0) {
+    Result<control::Started> answer = Error{Code::kInternal, "no answer"};
+    engine_.Start({.tenant = tenant_,
+                   .name = workflow.name(),
+                   .version = workflow.version(),
+                   .input = "{}",
+                   .concurrency_key = std::move(key),
+                   .priority = priority},
+                  [&](Result<control::Started> started) { answer = std::move(started); });
+    Tick(2);
+    return answer;
+  }
+  RunNo Begin(const model::Workflow& workflow, std::string key, int priority = 0) {
+    const auto started = StartWith(workflow, std::move(key), priority);
+    EXPECT_TRUE(started) << started.error().message;
+    return started ? started->run : RunNo(0);
+  }
+  RunState State(RunNo run) { return Stored(run).state; }
+  void End(RunNo run, model::Verdict verdict = model::Verdict::kSucceeded) {
+    const auto at = std::ranges::find_if(
+        dispatcher_.taken, [&](const auto& attempt) { return attempt.key.run == run; });
+    ASSERT_NE(at, dispatcher_.taken.end()) << "run " << run.value;
+    engine_.Ended(at->key, {.verdict = verdict});
+    dispatcher_.taken.erase(at);
+    Tick(2);
+  }
+};
+
+TEST_F(PlacesTest, RunsWithOneKeyWaitForEachOtherAndOthersDoNot) {
+  const auto workflow = With({.key = "params.customer", .limit = 1});
+  const RunNo a1 = Begin(*workflow, "a"), a2 = Begin(*workflow, "a"), a3 = Begin(*workflow, "a", 5);
+  const RunNo b = Begin(*workflow, "b");
+  EXPECT_EQ(State(a1), RunState::kRunning);
+  EXPECT_EQ(State(a2), RunState::kPending);
+  EXPECT_EQ(State(b), RunState::kRunning);
+  EXPECT_EQ(Stored(a2).concurrency_key, "a");
+  End(a1);
+  EXPECT_EQ(State(a3), RunState::kRunning) << "the higher priority";
+  EXPECT_EQ(State(a2), RunState::kPending);
+  End(a3);
+  EXPECT_EQ(State(a2), RunState::kRunning);
+}
+
+TEST_F(PlacesTest, LimitIsReachedAndNotPassed) {
+  const auto workflow = With({.limit = 3});
+  std::vector<RunNo> runs;
+  for (int i = 0; i < 5; ++i) runs.push_back(Begin(*workflow, ""));
+  const auto running = [&] {
+    return std::ranges::count_if(runs, [&](RunNo run) { return State(run) == RunState::kRunning; });
+  };
+  EXPECT_EQ(running(), 3);
+  End(runs[1]);
+  EXPECT_EQ(running(), 3);
+  End(runs[0]);
+  EXPECT_EQ(running(), 3);
+}
+
+TEST_F(PlacesTest, RunThatIsOverInTheRoundOfItsStartLeavesItsPlace) {
+  auto definition = Tasks("w", 1);
+  definition.tasks[0].role = model::TaskRole::kMain;
+  definition.tasks[0].trigger_rule = model::TriggerRule::kAllSuccess;
+  definition.tasks[0].when = {"asked"};
+  definition.concurrency = model::Concurrency{.limit = 1};
+  const auto workflow = Put(std::move(definition));
+  std::vector<RunNo> runs;
+  for (int i = 0; i < 3; ++i) runs.push_back(Begin(*workflow, ""));
+  for (int i = 0; i < 3; ++i) {
+    Tick(2);
+    ASSERT_EQ(evaluator_.asked.size(), 1U) << i;
+    evaluator_.Answer1(false);  // skipped: nothing of it is ever queued
+    Tick(2);
+    EXPECT_EQ(State(runs[static_cast<std::size_t>(i)]), RunState::kSucceeded);
+  }
+}
+
+TEST_F(PlacesTest, SkipMakesNoRunAndNamesTheHolder) {
+  const auto workflow =
+      With({.key = "params.customer", .limit = 1, .on_conflict = OnConflict::kSkip});
+  const RunNo holder = Begin(*workflow, "a");
+  const auto refused = StartWith(*workflow, "a");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kConflict);
+  EXPECT_NE(refused.error().message.find("run 1 (running) has the place"), std::string::npos)
+      << refused.error().message;
+  EXPECT_EQ(store_.query().ListRuns(tenant_, {})->size(), 1U);
+  End(holder);
+  EXPECT_TRUE(StartWith(*workflow, "a"));
+}
+
+TEST_F(PlacesTest, SkipCountsTheStartsOfItsOwnRound) {
+  const auto workflow = With({.limit = 2, .on_conflict = OnConflict::kSkip});
+  int made = 0, refused = 0;
+  for (int i = 0; i < 5; ++i)
+    engine_.Start({.tenant = tenant_,
+                   .name = workflow->name(),
+                   .version = workflow->version(),
+                   .input = "{}",
+                   .concurrency_key = ""},
+                  [&](const auto& started) { ++(started ? made : refused); });
+  Tick(3);
+  EXPECT_EQ(made, 2);
+  EXPECT_EQ(refused, 3);
+}
+
+TEST_F(PlacesTest, ZombieKeepsItsPlaceOfKeyAndWorkflow) {
+  auto definition = With({.limit = 1, .on_conflict = OnConflict::kSkip})->definition();
+  const auto skip = Put(definition);
+  definition.name.workflow = "one";
+  definition.concurrency.reset();
+  definition.max_active_runs = 1;
+  const auto one = Put(definition);
+  const RunNo a = Begin(*skip, ""), b = Begin(*one, "");
+  const auto attempts = dispatcher_.taken;
+  Execute(control::CommandKind::kCancel, a);
+  Execute(control::CommandKind::kCancel, b);
+  Tick();
+  clock_.Advance(std::chrono::seconds(6));
+  Tick(2);
+  EXPECT_EQ(State(a), RunState::kCancelled);
+  EXPECT_EQ(State(b), RunState::kCancelled);
+  const auto refused = StartWith(*skip, "");
+  EXPECT_EQ(refused.error().code, Code::kConflict);
+  EXPECT_NE(refused.error().message.find("not known to be over"), std::string::npos);
+  const RunNo next = Begin(*one, "");
+  EXPECT_EQ(State(next), RunState::kPending);
+  for (const auto& attempt : attempts)
+    engine_.Ended(attempt.key, {.verdict = model::Verdict::kCancelled});
+  Tick(3);
+  EXPECT_EQ(State(next), RunState::kRunning);
+  EXPECT_TRUE(StartWith(*skip, ""));
+}
+
+TEST_F(PlacesTest, CancelPreviousCancelsTheOldestAndWaitsUntilItIsOver) {
+  const auto workflow = With({.limit = 2, .on_conflict = OnConflict::kCancelPrevious});
+  const RunNo first = Begin(*workflow, ""), second = Begin(*workflow, "");
+  const RunNo third = Begin(*workflow, "");
+  Tick();
+  EXPECT_NE(Stored(first).cancel_requested_at, Instant{});
+  EXPECT_EQ(Stored(second).cancel_requested_at, Instant{});
+  EXPECT_EQ(State(third), RunState::kPending) << "the first is not over";
+  EXPECT_EQ(Stored(first).finally_stopped, false) << "cancelled once";
+  const RunNo fourth = Begin(*workflow, "");
+  Tick();
+  EXPECT_NE(Stored(second).cancel_requested_at, Instant{});
+  End(first, model::Verdict::kCancelled);
+  EXPECT_EQ(State(third), RunState::kRunning);
+  End(second, model::Verdict::kCancelled);
+  EXPECT_EQ(State(fourth), RunState::kRunning);
+  EXPECT_EQ(State(first), RunState::kCancelled);
+  const auto events = store_.query().ListEvents(tenant_, first, 10);
+  EXPECT_EQ(events->back().actor, "engine, for run 3");
+}
+
+TEST_F(PlacesTest, CancelPreviousCancelsWaitingRunsToo) {
+  const auto workflow = With({.limit = 1, .on_conflict = OnConflict::kCancelPrevious});
+  const RunNo first = Begin(*workflow, ""), second = Begin(*workflow, "");
+  const RunNo third = Begin(*workflow, "");
+  Tick();
+  EXPECT_EQ(State(second), RunState::kCancelled) << "it never started";
+  End(first, model::Verdict::kCancelled);
+  EXPECT_EQ(State(third), RunState::kRunning);
+}
+
+TEST_F(PlacesTest, PlacesAreCountedAnewByTheNextEngine) {
+  const auto workflow = With({.key = "k", .limit = 1});
+  const RunNo a = Begin(*workflow, "a"), waiting = Begin(*workflow, "a");
+  clock_.Advance(std::chrono::seconds(20));
+  ManualDispatcher dispatcher;
+  Engine next{{.owner = "next"}, store_, dispatcher, evaluator_, clock_, random_, logger_, nullptr};
+  ASSERT_TRUE(next.Open());
+  const auto tick = [&] {
+    for (int i = 0; i < 4; ++i) {
+      next.Tick();
+      clock_.Advance(std::chrono::milliseconds(10));
+    }
+  };
+  tick();
+  EXPECT_EQ(State(waiting), RunState::kPending);
+  ASSERT_EQ(dispatcher.taken.size(), 1U);
+  EXPECT_EQ(dispatcher.taken[0].key.run, a);
+  next.Ended(dispatcher.taken[0].key, {.verdict = model::Verdict::kSucceeded});
+  tick();
+  EXPECT_EQ(State(waiting), RunState::kRunning);
+  EXPECT_TRUE(next.Close());
+}
+
+TEST_F(PlacesTest, RateLetsSoManyStartInAnySpanOfItsLength) {
+  const auto workflow = With({.key = "k", .rate = 2, .rate_per = std::chrono::minutes(1)});
+  std::vector<RunNo> runs;
+  const Duration begin = clock_.Monotonic();
+  runs.push_back(Begin(*workflow, "a"));
+  clock_.Advance(std::chrono::seconds(30));
+  for (int i = 0; i < 3; ++i) runs.push_back(Begin(*workflow, "a"));
+  const RunNo other = Begin(*workflow, "b");
+  EXPECT_EQ(State(other), RunState::kRunning);
+  const auto running = [&] {
+    return std::ranges::count_if(runs, [&](RunNo run) { return State(run) == RunState::kRunning; });
+  };
+  EXPECT_EQ(running(), 2);
+  End(runs[0]);
+  EXPECT_EQ(State(runs[2]), RunState::kPending) << "the end of a run gives nothing back";
+  EXPECT_LE(engine_.Tick(), begin + std::chrono::minutes(1) + std::chrono::milliseconds(100));
+  clock_.Advance(begin + std::chrono::seconds(59) - clock_.Monotonic());
+  Tick();
+  EXPECT_EQ(State(runs[2]), RunState::kPending);
+  clock_.Advance(std::chrono::milliseconds(1'100));
+  Tick(3);
+  EXPECT_EQ(State(runs[2]), RunState::kRunning);
+  EXPECT_EQ(State(runs[3]), RunState::kPending);
+  clock_.Advance(std::chrono::seconds(31));
+  Tick(3);
+  EXPECT_EQ(State(runs[3]), RunState::kRunning);
+}
+
+TEST_F(PlacesTest, RateSurvivesTheEngineAndSaysWhenItSkips) {
+  const auto workflow =
+      With({.on_conflict = OnConflict::kSkip, .rate = 1, .rate_per = std::chrono::minutes(10)});
+  Begin(*workflow, "");
+  const auto refused = StartWith(*workflow, "");
+  EXPECT_EQ(refused.error().code, Code::kConflict);
+  EXPECT_NE(refused.error().message.find("1 runs of the same workflow have started within 10m"),
+            std::string::npos)
+      << refused.error().message;
+  clock_.Advance(std::chrono::minutes(5));
+  ManualDispatcher dispatcher;
+  Engine next{{.owner = "next"}, store_, dispatcher, evaluator_, clock_, random_, logger_, nullptr};
+  ASSERT_TRUE(next.Open());
+  const auto start = [&] {
+    bool made = false;
+    next.Start({.tenant = tenant_,
+                .name = workflow->name(),
+                .version = workflow->version(),
+                .input = "{}"},
+               [&](const auto& started) { made = started.has_value(); });
+    next.Tick();
+    return made;
+  };
+  EXPECT_FALSE(start());
+  clock_.Advance(std::chrono::minutes(5) + std::chrono::seconds(1));
+  EXPECT_TRUE(start());
+  EXPECT_TRUE(next.Close());
+}
+
+}  // namespace
+}  // namespace headworks::engine
