@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace headworks::engine {
 
 std::int64_t EnginePeer::LiveMismatch(const Engine& engine) {
@@ -9,6 +11,16 @@ std::int64_t EnginePeer::LiveMismatch(const Engine& engine) {
   for (const auto& lane : engine.lanes_) mismatch += static_cast<std::int32_t>(lane.live);
   for (const auto& [no, slot] : engine.slots_) mismatch -= slot->run.live;
   return mismatch;
+}
+
+bool EnginePeer::MayWriteYet(const Engine& engine) { return engine.pending_.has_value(); }
+
+bool EnginePeer::HoldsAsStored(const Engine& engine, std::vector<store::Permit> stored) {
+  std::vector<store::Permit> held = engine.pools_.Held();
+  const auto key = [](const store::Permit& permit) { return std::pair(permit.run, permit.epoch); };
+  std::ranges::sort(stored, {}, key);
+  for (store::Permit& permit : stored) permit.granted_at = {};
+  return held == stored;
 }
 
 std::string EnginePeer::Leftovers(const Engine& engine) {
@@ -29,6 +41,8 @@ std::string EnginePeer::Leftovers(const Engine& engine) {
   add("unreadable runs", engine.unloadable_.size());
   add("inbox rows", engine.inbox_held_.size());
   add("pending rounds", engine.pending_ ? 1 : 0);
+  add("tasks that wait for permits", engine.pools_.waiting());
+  add("permits", static_cast<std::size_t>(engine.pools_.used()));
   for (const auto& lane : engine.lanes_) {
     add("live attempts", lane.live);
     add("deferred attempts", lane.deferred.size());

@@ -23,6 +23,10 @@ class EnginePeer {
   }
   /// Attempts that the lanes count, minus those that the runs in memory have: 0.
   static std::int64_t LiveMismatch(const Engine& engine);
+  /// A round that it made may yet be committed.
+  static bool MayWriteYet(const Engine& engine);
+  /// Who holds permits in memory, and who in the store.
+  static bool HoldsAsStored(const Engine& engine, std::vector<store::Permit> stored);
   /// Empty = nothing is left in memory; else what is.
   static std::string Leftovers(const Engine& engine);
 };

@@ -12,8 +12,10 @@
 namespace {
 
 constexpr std::string_view kUsage =
-    "usage: headworks-sim [--seeds N] [--first S] [--store memory|sqlite] [--restart] [--plain]\n"
-    "       headworks-sim --seed S [--trace] [--store memory|sqlite] [--restart] [--plain]\n"
+    "usage: headworks-sim [--seeds N] [--first S] [--store memory|sqlite] [--restart] [--plain] "
+    "[--no-limits]\n"
+    "       headworks-sim --seed S [--trace] [--store memory|sqlite] [--restart] [--plain] "
+    "[--no-limits]\n"
     "\n"
     "  --seeds N     run N schedules (1000)\n"
     "  --first S     beginning with this seed (1)\n"
@@ -21,7 +23,8 @@ constexpr std::string_view kUsage =
     "  --trace       say every step of it\n"
     "  --store KIND  memory (default) or sqlite\n"
     "  --restart     the engine's process ends after every commit\n"
-    "  --plain       no task has a condition or a deadline\n";
+    "  --plain       no task has a condition or a deadline\n"
+    "  --no-limits   no pools and no concurrency keys\n";
 
 struct Arguments {
   std::uint64_t first = 1;
@@ -46,6 +49,10 @@ std::optional<Arguments> Parse(int argc, char** argv) {
     }
     if (flag == "--restart") {
       arguments.schedule.restart_after_each_commit = true;
+      continue;
+    }
+    if (flag == "--no-limits") {
+      arguments.schedule.limits = false;
       continue;
     }
     if (flag == "--plain") {

@@ -126,6 +126,7 @@ void Oracle::Committed(const store::Round& round, const Incarnation& by, int own
     touched_.push_back(write.header.run_no);
     rows += 1 + write.tasks.size() + write.attempts.size() + write.events.size();
   }
+  CheckLimits(round);
   if (rows > 4'000) journal_.Violated(fmt::format("I12 a round of {} rows", rows));
   for (const auto& key : round.deleted_runs) {
     const auto run = runs_.find(key.run);
@@ -167,7 +168,7 @@ void Oracle::CheckRun(const store::RunWrite& write) {
       }))
     Fail(header.run_no, "an ended run lives again, and nobody asked for it");
   for (const auto& event : write.events)
-    if (!event.actor.empty() && event.actor != "engine" &&
+    if (!event.actor.empty() && !event.actor.starts_with("engine") &&
         !run.applied.insert(event.actor + " " + event.kind).second)
       Fail(header.run_no, fmt::format("I8 {} of {} applied twice", event.kind, event.actor));
   for (const auto& record : write.attempts) CheckAttempt(run, record);
@@ -183,6 +184,8 @@ void Oracle::CheckRun(const store::RunWrite& write) {
   CheckCounts(run);
   CheckMaxParallel(run);
   if (started) CheckMaxActive(run);
+  CheckPermits(run, write);
+  CheckRate(run, write);
   if (model::IsTerminal(header.state)) CheckOutcome(run);
 }
 
@@ -262,7 +265,9 @@ void Oracle::CheckTask(RunPicture& run, const store::RunWrite& write,
   const bool reset = row.generation != task.row.generation ||
                      (model::IsTerminal(task.row.state) && !model::IsTerminal(row.state));
   if (reset && task.has_row) task.tries = task.losses = task.dispatch_failures = task.snoozes = 0;
-  if (model::IsLive(row.state) && row.epoch != task.row.epoch) CheckQueued(run, write, row);
+  const bool asked = task.row.reason == Reason::kPermit;
+  if (model::IsLive(row.state) && (asked || row.epoch != task.row.epoch))
+    CheckQueued(run, write, row);
   if (task.row.state == TaskState::kSucceeded && !reset && row.state != TaskState::kSucceeded &&
       !marked)
     Fail(run.header.run_no, fmt::format("{} succeeded, and then it did not", Name(run, row.task)));
@@ -296,7 +301,9 @@ void Oracle::CheckQueued(const RunPicture& run, const store::RunWrite& write,
   const model::RunHeader& header = write.header;
   const RunNo no = header.run_no;
   const std::string name = Name(run, row.task);
-  if (row.epoch < run.header.next_epoch || row.epoch >= header.next_epoch)
+  const model::StoredTask& before = run.tasks[row.task.value].row;
+  const bool as_asked = before.reason == Reason::kPermit && row.epoch == before.epoch;
+  if (!as_asked && (row.epoch < run.header.next_epoch || row.epoch >= header.next_epoch))
     Fail(no, fmt::format("{} got epoch {} out of order", name, row.epoch.value));
   if (header.state != model::RunState::kRunning) Fail(no, name + " queued in a run that is over");
   if (IsSet(header.paused_at)) Fail(no, name + " queued in a paused run");
@@ -352,18 +359,80 @@ void Oracle::CheckMaxParallel(const RunPicture& run) {
     Fail(run.header.run_no, fmt::format("{} attempts live, max_parallel {}", live, limit));
 }
 
-void Oracle::CheckMaxActive(const RunPicture& run) {
-  const int limit = run.workflow->definition().max_active_runs;
+std::ptrdiff_t Oracle::CountActive(const RunPicture& of, bool with_key) const {
   // Another version may say more, or nothing: who of it starts in the same round is its own affair.
-  const auto active = std::ranges::count_if(runs_, [&](const auto& entry) {
+  return std::ranges::count_if(runs_, [&](const auto& entry) {
     const model::RunHeader& header = entry.second.header;
-    if (header.name != run.header.name || header.state != RunState::kRunning) return false;
+    const bool zombie =
+        std::ranges::any_of(entry.second.tasks, [](const auto& task) { return task.row.zombie; });
+    if (header.name != of.header.name || (header.state != RunState::kRunning && !zombie) ||
+        (with_key && header.concurrency_key != of.header.concurrency_key))
+      return false;
     const auto newly = newly_active_.find(entry.first);
-    return newly == newly_active_.end() || (!newly->second && header.version == run.header.version);
+    return newly == newly_active_.end() || zombie ||
+           (!newly->second && header.version == of.header.version);
   });
-  if (limit > 0 && active > limit)
-    Fail(run.header.run_no,
-         fmt::format("started as number {} under way, max_active_runs {}", active, limit));
+}
+
+void Oracle::CheckMaxActive(const RunPicture& run) {
+  const auto check = [&](int limit, bool with_key, std::string_view what) {
+    const auto active = limit > 0 ? CountActive(run, with_key) : 0;
+    if (active > limit)
+      Fail(run.header.run_no,
+           fmt::format("started as number {} under way, {} {}", active, what, limit));
+  };
+  check(run.workflow->definition().max_active_runs, false, "max_active_runs");
+  const auto& concurrency = run.workflow->definition().concurrency;
+  if (concurrency.has_value() != run.header.concurrency_key.has_value())
+    Fail(run.header.run_no, "it has a key without limits, or limits without a key");
+  if (concurrency) check(concurrency->limit, true, "concurrency.limit");
+}
+
+/// I9: who holds permits is who has an attempt that is not provably over, and nobody else.
+void Oracle::CheckPermits(const RunPicture& run, const store::RunWrite& write) {
+  const RunNo no = run.header.run_no;
+  for (const Epoch epoch : write.freed) permits_.erase({no, epoch});
+  for (const auto& grant : write.grants)
+    if (!permits_.emplace(std::pair(no, grant.epoch), grant).second)
+      Fail(no, fmt::format("I9 epoch {} got its permits twice", grant.epoch.value));
+  std::size_t holders = 0;
+  for (const auto& task : run.tasks) {
+    const model::Task& spec = run.workflow->task(task.row.task);
+    if (spec.pool.empty() || !(model::IsLive(task.row.state) || task.row.zombie)) continue;
+    ++holders;
+    const auto permit = permits_.find({no, task.row.epoch});
+    if (permit == permits_.end() || permit->second.task != task.row.task ||
+        permit->second.pool != spec.pool || permit->second.weight != spec.weight)
+      Fail(no, fmt::format("I9 {} has an attempt without its permits", spec.id));
+  }
+  const auto held = std::distance(permits_.lower_bound({no, Epoch(0)}),
+                                  permits_.lower_bound({RunNo(no.value + 1), Epoch(0)}));
+  if (static_cast<std::size_t>(held) != holders)
+    Fail(no, fmt::format("I9 {} attempts hold permits, {} may", held, holders));
+}
+
+void Oracle::CheckRate(const RunPicture& run, const store::RunWrite& write) {
+  const auto& concurrency = run.workflow->definition().concurrency;
+  if (!write.start || !concurrency) return;
+  auto& starts = starts_[{run.header.name, *run.header.concurrency_key}];
+  starts.push_back(*write.start);
+  const Instant now = write.start->at;
+  const auto within = std::ranges::count_if(starts, [&](const store::RunWrite::Start& start) {
+    return start.at > now - concurrency->rate_per && start.until > now;
+  });
+  if (within > concurrency->rate && !clock_jumped_)
+    Fail(run.header.run_no, fmt::format("start number {} within {}, rate {}", within,
+                                        FormatDuration(concurrency->rate_per), concurrency->rate));
+}
+
+void Oracle::CheckLimits(const store::Round& round) {
+  std::map<std::string, int> used;
+  for (const auto& [holder, grant] : permits_) used[grant.pool] += grant.weight;
+  for (const auto& write : round.runs)
+    for (const auto& grant : write.grants)
+      if (used[grant.pool] > limits_[grant.pool])
+        Fail(write.header.run_no, fmt::format("{} permits of {} are held, its limit is {}",
+                                              used[grant.pool], grant.pool, limits_[grant.pool]));
 }
 
 void Oracle::CheckOutcome(const RunPicture& run) {

@@ -120,6 +120,8 @@ class World {
 
   void AdvanceTime();
   void JumpClock();
+  void ChangeLimit();
+  void SetLimit(std::uint32_t pool, int limit);
   /// As a thread of the dispatcher's would, between two ticks.
   void SendFromBuffer();
   StoreFaults RandomStoreFaults();
@@ -130,6 +132,9 @@ class World {
 
   const ScheduleOptions options_;
   Dice dice_;
+  Dice
+      limit_dice_;  // apart, so that a schedule without limits is the same as before there were any
+  bool limited_ = false;
   SeededRandom engine_random_;
   SimClock clock_;
   Journal journal_;
@@ -160,6 +165,7 @@ class World {
 World::World(const ScheduleOptions& options)
     : options_(options),
       dice_(options.seed),
+      limit_dice_(options.seed ^ 0x11f17edU),
       engine_random_(options.seed ^ 0x5eedU),
       journal_(options.trace),
       logger_(journal_),
@@ -189,6 +195,9 @@ World::World(const ScheduleOptions& options)
   if (dice_.Chance(200)) engine_options_.max_task_states = 1 + dice_.Below(40);
   if (dice_.Chance(300)) engine_options_.max_round_rows = 1 + dice_.Below(40);
   if (options_.plain) return;
+  limited_ = options.limits && limit_dice_.Chance(400);
+  for (std::uint32_t pool = 0; limited_ && pool < kPools; ++pool)
+    SetLimit(pool, 1 + static_cast<int>(limit_dice_.Below(kMostPermits)));
   if (dice_.Chance(500)) buffer_size_ = 1 + dice_.Below(4);
   // Whoever lives for one commit only has to see all runs before it.
   if (!options_.restart_after_each_commit && dice_.Chance(500))
@@ -384,6 +393,11 @@ void World::TakeOver() {
 void World::CheckMemory(Process& process) {
   if (const auto mismatch = engine::EnginePeer::LiveMismatch(*process.engine); mismatch != 0)
     journal_.Violated(fmt::format("the lanes count {} live attempts too many", mismatch));
+  if (!engine::EnginePeer::MayWriteYet(*process.engine)) {
+    auto stored = database_->limits().ListAllPermits();
+    if (stored && !engine::EnginePeer::HoldsAsStored(*process.engine, *std::move(stored)))
+      journal_.Violated("I9 permits in memory and store differ");
+  }
   for (const RunNo no : oracle_->TakeTouched()) {
     const model::Run* run = engine::EnginePeer::Find(*process.engine, no);
     if (run == nullptr) continue;
@@ -408,7 +422,9 @@ void World::CheckMemory(Process& process) {
       if (a.state != b.state || a.epoch != b.epoch || a.tries != b.tries || a.losses != b.losses ||
           a.upstreams != b.upstreams || a.not_before != b.not_before || a.zombie != b.zombie ||
           a.dispatch_failures != b.dispatch_failures || a.has_row != b.has_row ||
-          a.admitted != b.admitted || a.deadline != b.deadline)
+          a.admitted != b.admitted ||
+          (a.reason == model::Reason::kPermit) != (b.reason == model::Reason::kPermit) ||
+          a.deadline != b.deadline)
         differs(fmt::format("task {}: {} in memory, {} stored", run->workflow->task(TaskNo(t)).id,
                             model::TaskStateName(a.state), model::TaskStateName(b.state)));
     }
@@ -432,6 +448,8 @@ void World::CheckWhy(const model::Run& run) {
               });
     } else if (task.state == model::TaskState::kParked) {
       known = task.reason != model::Reason::kNone && task.not_before != Instant{};
+    } else if (task.reason == model::Reason::kPermit) {
+      known = task.not_before != Instant{} && task.epoch != Epoch(0);
     } else if (model::IsLive(task.state)) {
       known = task.epoch != Epoch(0);
     }
@@ -447,6 +465,8 @@ void World::CheckWhy(const model::Run& run) {
 void World::PutWorkflow() {
   auto definition = GenerateWorkflow(dice_, fmt::format("w{}", dice_.Below(3)), options_.max_tasks);
   if (!options_.plain && dice_.Chance(500)) AddConditions(dice_, definition);
+  if (limited_) AddPools(limit_dice_, definition);
+  if (limited_ && limit_dice_.Chance(500)) AddConcurrency(limit_dice_, definition);
   auto workflow = model::Workflow::Create(std::move(definition));
   if (!workflow) return journal_.Violated("generated workflow: " + workflow.error().message);
   versions_[(*workflow)->version()] = *workflow;
@@ -468,6 +488,8 @@ void World::StartRun() {
   request.name = workflow->name();
   request.version = workflow->version();
   request.input = fmt::format(R"({{"request":{}}})", ++requests_);
+  if (workflow->definition().concurrency)
+    request.concurrency_key = fmt::format("key-{}", limit_dice_.Below(2));
   if (dice_.Chance(300)) request.start_key = fmt::format("key-{}", dice_.Below(3));
   request.priority = static_cast<int>(dice_.Below(3));
   request.actor = fmt::format("starter-{}", requests_);
@@ -582,7 +604,23 @@ void World::AdvanceTime() {
 void World::JumpClock() {
   const Duration by = dice_.Between(-hours(1), hours(1));
   clock_.JumpWall(by);
+  oracle_->ClockJumped();
   Note("the wall clock jumps by " + FormatDuration(by));
+}
+
+void World::SetLimit(std::uint32_t pool, int limit) {
+  const std::string name = fmt::format("pool-{}", pool);
+  if (!database_->limits().SetPool(TenantId("public"), name, limit, clock_.Now()))
+    journal_.Violated("a limit was not set");
+  oracle_->SetLimit(name, limit);
+}
+
+void World::ChangeLimit() {
+  // A round that is on its way was made under the limit that held then.
+  if (weather_.doubtful || (process_ && engine::EnginePeer::MayWriteYet(*process_->engine))) return;
+  SetLimit(limit_dice_.Below(kPools), static_cast<int>(limit_dice_.Below(kMostPermits + 1)));
+  clock_.Advance(engine::Pools::kFresh);
+  Note("a limit is changed");
 }
 
 void World::SendFromBuffer() {
@@ -593,6 +631,7 @@ void World::SendFromBuffer() {
 }
 
 void World::RandomStep() {
+  if (limited_ && limit_dice_.Chance(15)) ChangeLimit();
   const std::uint32_t draw = dice_.Below(1'000);
   if (draw < 430) {
     if (disk_ && process_ && dice_.Chance(60)) return TickOnBadDisk();
@@ -648,6 +687,8 @@ void World::Finale() {
   weather_.faults = {};
   weather_.poisoned.clear();
   weather_.full_until = {};
+  for (std::uint32_t pool = 0; limited_ && pool < kPools; ++pool)
+    SetLimit(pool, static_cast<int>(kMostPermits));
   for (const auto& site : sites_) site->CalmDown();
   stale_.reset();
   Duration idle = milliseconds(1);
@@ -721,6 +762,8 @@ void World::CheckEnd() {
   if (!process_) return journal_.Violated("no engine came up");
   if (const auto left = engine::EnginePeer::Leftovers(*process_->engine); !left.empty())
     journal_.Violated("left in memory: " + left);
+  if (const auto held = database_->limits().ListAllPermits(); !held || !held->empty())
+    journal_.Violated("I9 permits are held when all is over");
   if (!AllEnded()) journal_.Violated("the inbox is not empty");
   for (const auto& key : inbox_keys_) {
     const auto answer = database_->inbox().GetAnswer(TenantId("public"), key);

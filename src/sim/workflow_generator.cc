@@ -73,4 +73,23 @@ void AddConditions(Dice& dice, model::WorkflowDefinition& definition) {
   }
 }
 
+void AddConcurrency(Dice& dice, model::WorkflowDefinition& definition) {
+  model::Concurrency concurrency{.key = "params.key"};
+  concurrency.on_conflict = static_cast<model::OnConflict>(dice.Below(3));
+  if (dice.Chance(750)) concurrency.limit = 1 + static_cast<int>(dice.Below(2));
+  if (concurrency.limit == 0 || dice.Chance(250)) {
+    concurrency.rate = 1 + static_cast<int>(dice.Below(3));
+    concurrency.rate_per = dice.Between(seconds(1), minutes(2));
+  }
+  definition.concurrency = concurrency;
+}
+
+void AddPools(Dice& dice, model::WorkflowDefinition& definition) {
+  for (model::Task& task : definition.tasks) {
+    if (!dice.Chance(500)) continue;
+    task.pool = fmt::format("pool-{}", dice.Below(kPools));
+    task.weight = 1 + static_cast<int>(dice.Below(kMostPermits));
+  }
+}
+
 }  // namespace headworks::sim

@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
 class FoundInFull : public testing::TestWithParam<Found> {};
 
 TEST_P(FoundInFull, HoldsNow) {
-  const auto result = RunSchedule({.seed = GetParam().seed});
+  const auto result = RunSchedule({.seed = GetParam().seed, .limits = false});
   EXPECT_EQ(result.violation, "") << GetParam().what;
 }
 
@@ -77,6 +77,21 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Found{47765, "verdicts of a deleted run, said again and again, kept runs from admission"},
         Found{125630, "one that was asked about twice in one go lost the timer of its next offer"}),
+    [](const auto& info) { return std::to_string(info.param.seed); });
+
+/// Of schedules with pools, concurrency keys and rates as well.
+class FoundWithLimits : public testing::TestWithParam<Found> {};
+
+TEST_P(FoundWithLimits, HoldsNow) {
+  const auto result = RunSchedule({.seed = GetParam().seed});
+  EXPECT_EQ(result.violation, "") << GetParam().what;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Seeds, FoundWithLimits,
+    testing::Values(Found{488,
+                          "a run that held permits was not loaded, because memory was full of runs "
+                          "that waited for them"}),
     [](const auto& info) { return std::to_string(info.param.seed); });
 
 }  // namespace

@@ -25,6 +25,10 @@ class Oracle {
 
   Oracle(Journal& journal, FindTruth truth, FindWorkflow workflow);
 
+  /// Starts carry the time of the wall clock, which is no measure for rates any more.
+  void ClockJumped() { clock_jumped_ = true; }
+  /// From the next round on.
+  void SetLimit(const std::string& pool, int limit) { limits_[pool] = limit; }
   void Committed(const store::Round& round, const Incarnation& by, int owner);
   /// Runs written since the last call.
   std::vector<RunNo> TakeTouched();
@@ -68,7 +72,11 @@ class Oracle {
                     bool marked);
   void CheckCounts(const RunPicture& run);
   void CheckMaxParallel(const RunPicture& run);
+  std::ptrdiff_t CountActive(const RunPicture& of, bool with_key) const;
   void CheckMaxActive(const RunPicture& run);
+  void CheckPermits(const RunPicture& run, const store::RunWrite& write);
+  void CheckLimits(const store::Round& round);
+  void CheckRate(const RunPicture& run, const store::RunWrite& write);
   void CheckOutcome(const RunPicture& run);
   void CheckTriggerRules(const RunPicture& run);
   void Fail(RunNo run, std::string what);
@@ -80,6 +88,10 @@ class Oracle {
   std::map<RunNo, RunPicture> runs_;
   std::map<std::string, RunNo> start_keys_;
   std::set<std::string> inputs_;  // each start request has an input of its own
+  std::map<std::string, int> limits_;
+  std::map<std::pair<model::Namespace, std::string>, std::vector<store::RunWrite::Start>> starts_;
+  bool clock_jumped_ = false;
+  std::map<std::pair<RunNo, Epoch>, store::RunWrite::Grant> permits_;
   std::vector<RunNo> touched_;
   /// Runs that the round under way writes and that were not running, and whether a rerun or mark
   /// made them so: those ask for no place.

@@ -22,6 +22,8 @@ struct ScheduleOptions {
   std::uint32_t max_tasks = 30;
   /// Without `when` and `deadline`.
   bool plain = false;
+  /// With pools, unless it is plain.
+  bool limits = true;
 };
 
 struct ScheduleResult {

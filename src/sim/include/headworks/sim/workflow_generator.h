@@ -16,4 +16,14 @@ model::WorkflowDefinition GenerateWorkflow(Dice& dice, std::string name, std::ui
 /// Gives some tasks a `when` and some a deadline, and maybe bounds the runs under way.
 void AddConditions(Dice& dice, model::WorkflowDefinition& definition);
 
+/// Bounds how many runs with one key are under way, how many start, or both.
+void AddConcurrency(Dice& dice, model::WorkflowDefinition& definition);
+
+/// Pools that a schedule with limits has, and the most permits that one has.
+inline constexpr std::uint32_t kPools = 2;
+inline constexpr std::uint32_t kMostPermits = 4;
+
+/// Gives some tasks a pool, and a weight that it may or may not have just then.
+void AddPools(Dice& dice, model::WorkflowDefinition& definition);
+
 }  // namespace headworks::sim
