@@ -76,6 +76,11 @@ TaskBuilder& TaskBuilder::Grace(Duration grace) {
   task_.grace = grace;
   return *this;
 }
+TaskBuilder& TaskBuilder::Pool(std::string name, int weight) {
+  task_.pool = std::move(name);
+  task_.weight = weight;
+  return *this;
+}
 TaskBuilder& TaskBuilder::Priority(int priority) {
   task_.priority = priority;
   return *this;
@@ -150,6 +155,10 @@ WorkflowBuilder& WorkflowBuilder::OnFailure(model::OnFailure what) {
 }
 WorkflowBuilder& WorkflowBuilder::MaxActiveRuns(int runs) {
   definition_.max_active_runs = runs;
+  return *this;
+}
+WorkflowBuilder& WorkflowBuilder::Concurrency(model::Concurrency limits) {
+  definition_.concurrency = std::move(limits);
   return *this;
 }
 WorkflowBuilder& WorkflowBuilder::MaxParallel(int attempts) {

@@ -71,6 +71,17 @@ json::value ParamJson(const model::Param& param) {
   return object;
 }
 
+json::object ConcurrencyJson(const model::Concurrency& concurrency) {
+  static constexpr std::array<std::string_view, 3> kNames{"queue", "skip", "cancel_previous"};
+  json::object object;
+  AddText(object, "key", concurrency.key);
+  if (concurrency.limit > 0) object["limit"] = concurrency.limit;
+  object["on_conflict"] = kNames.at(static_cast<std::size_t>(concurrency.on_conflict));
+  if (concurrency.rate > 0)
+    object["rate"] = {{"limit", concurrency.rate}, {"per", Exactly(concurrency.rate_per)}};
+  return object;
+}
+
 json::object ConditionJson(const model::RetryCondition& condition) {
   json::object object;
   if (!condition.exit_codes.empty())
@@ -236,6 +247,8 @@ json::object EffectiveTask(const model::Workflow& workflow, const std::vector<Ta
   AddTime(object, "deadline", task.deadline);
   object["grace"] = Exactly(task.grace);
   object["priority"] = task.priority;
+  AddText(object, "pool", task.pool);
+  if (!task.pool.empty()) object["weight"] = task.weight;
   object["allow_failure"] = task.allow_failure;
   AddText(object, "idempotency_key", task.idempotency_key);
   AddMap(object, "labels", task.labels);
@@ -257,6 +270,8 @@ json::object DefinitionJson(const model::Workflow& workflow) {
   AddTime(object, "timeout", definition.timeout);
   if (definition.max_parallel > 0) object["max_parallel"] = definition.max_parallel;
   if (definition.max_active_runs > 0) object["max_active_runs"] = definition.max_active_runs;
+  if (const auto& concurrency = definition.concurrency)
+    object["concurrency"] = ConcurrencyJson(*concurrency);
   object["on_failure"] =
       definition.on_failure == model::OnFailure::kFinish ? "finish" : "cancel_rest";
   static constexpr std::array<std::pair<model::TaskRole, std::string_view>, 3> kSections{

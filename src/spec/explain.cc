@@ -147,6 +147,22 @@ constexpr auto kExplanations = std::to_array<Explanation>({
     {"HW1116", "more faults than are shown",
      "Only the first 1,000 faults are kept. Usually a few of them cause the rest: mend those and "
      "look again."},
+    {"HW1117", "a pool or weight that is not taken",
+     "`pool` names a pool of permits: letters, digits, _ and -, at most 64. `weight` is how many "
+     "of "
+     "them an attempt holds, so it goes with a pool."},
+    {"HW1118", "an unknown pool",
+     "A pool has to be declared before a task can name it: otherwise nothing would say how many "
+     "permits there are, and the task would wait for ever. Declare it with `headworks pool set "
+     "NAME LIMIT`, or in the configuration (`pools: gpu=2,licence=5`). `headworks pool list` shows "
+     "those there are."},
+    {"HW1119", "a weight above the limit of its pool",
+     "The task would wait for ever: the pool never has that many permits. Lower the weight, or "
+     "raise the limit where the pool is declared (`headworks pool list` says where)."},
+    {"HW1120", "a concurrency that limits nothing",
+     "`concurrency` bounds how many runs of a workflow are under way together (limit), or how many "
+     "may start in a time (rate), for each value of its key. With neither it would do nothing: "
+     "write, say, {key: params.customer, limit: 1}."},
     {"HW1201", "an unknown parameter",
      "-p name=value sets a parameter that the workflow declares under `params`. The message names "
      "the nearest one."},

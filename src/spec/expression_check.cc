@@ -39,6 +39,12 @@ std::string_view CodeOf(expr::FaultKind kind) {
   return "HW1301";
 }
 
+bool IsKeyType(const expr::Type& type) {
+  using enum expr::Type::Kind;
+  return type.kind() == kString || type.kind() == kInt || type.kind() == kUint ||
+         type.kind() == kBool;
+}
+
 /// What the script's quoting means, by the program that runs it.
 expr::Shell ShellOf(const model::Task& task) {
   const auto* action = std::get_if<model::ShellAction>(&task.action);
@@ -79,12 +85,15 @@ class ExpressionChecker {
 
 const expr::Environment& ExpressionChecker::EnvironmentOf(const ExpressionUse& use) {
   const auto rank = [](ValueType type) {
-    return type == ValueType::kWhen || type == ValueType::kAny ? type : ValueType::kTemplate;
+    return type == ValueType::kWhen || type == ValueType::kAny || type == ValueType::kKeyExpression
+               ? type
+               : ValueType::kTemplate;
   };
   if (environment_ && use.task == task_ && rank(use.type) == rank(type_)) return *environment_;
   task_ = use.task;
   type_ = use.type;
-  environment_ = use.type == ValueType::kAny ? types_.OfParam()
+  environment_ = use.type == ValueType::kAny             ? types_.OfParam()
+                 : use.type == ValueType::kKeyExpression ? types_.OfKey()
                  : use.task == ExpressionUse::kNoTask
                      ? types_.OfWorkflow()
                      : types_.OfTask(use.task, use.type != ValueType::kWhen);
@@ -140,7 +149,7 @@ void ExpressionChecker::CheckWhen(const ExpressionUse& use, NodeNo no) {
   const std::string_view text = tree_.Text(no);
   if (const std::size_t at = text.find("${{"); at != std::string_view::npos) {
     source_.Add("HW1301", PlaceInScalar(source_, tree_[no].place, text, at),
-                "when is an expression as a whole; leave out ${{ and }}");
+                fmt::format("{} is an expression as a whole; leave out ${{{{ and }}}}", use.key));
     return;
   }
   std::vector<expr::Fault> faults;
@@ -148,6 +157,13 @@ void ExpressionChecker::CheckWhen(const ExpressionUse& use, NodeNo no) {
   Add(use, no, faults);
   if (!program) return;
   const expr::Type& type = program->type();
+  if (use.type == ValueType::kKeyExpression) {
+    if (!type.is_dyn() && !IsKeyType(type))
+      source_.Add("HW1303", PlaceInScalar(source_, tree_[no].place, text, 0),
+                  fmt::format("a key must be text, a whole number or a boolean, and this is {}",
+                              type.ToString()));
+    return;
+  }
   if (!type.is_dyn() && type.kind() != expr::Type::Kind::kBool)
     source_.Add("HW1303", PlaceInScalar(source_, tree_[no].place, text, 0),
                 fmt::format("when must be true or false, and this is {}; compare it with something",
@@ -199,7 +215,7 @@ void ExpressionChecker::CheckNode(const ExpressionUse& use, NodeNo no) {
       (use.type == ValueType::kTemplateMap || use.type == ValueType::kAny))
     for (std::uint32_t i = 0; i < node.size; ++i) CheckNode(use, tree_.Value(no, i));
   if (node.kind != Kind::kScalar || node.faulty) return;
-  const bool is_when = use.type == ValueType::kWhen;
+  const bool is_when = use.type == ValueType::kWhen || use.type == ValueType::kKeyExpression;
   if (!is_when && tree_.Text(no).find("${{") == std::string_view::npos) return;
   if (!Charge(no)) return;
   if (is_when)

@@ -10,6 +10,7 @@
 #include "headworks/base/check.h"
 #include "headworks/base/json.h"
 #include "headworks/model/run.h"
+#include "headworks/spec/params.h"
 #include "param_value.h"
 
 namespace headworks::spec {
@@ -219,6 +220,16 @@ expr::Environment ExpressionTypes::OfParam() const {
   expr::Environment environment;
   Declare(environment, "run", run_);
   Declare(environment, "slot", {});
+  return environment;
+}
+
+expr::Environment ExpressionTypes::OfKey() const {
+  Fields known;
+  for (const auto& [name, param] : draft_.definition.params)
+    if (!HasTemplateDefault(param)) known.push_back({name, spec::OfParam(param)});
+  expr::Environment environment;
+  Declare(environment, "params", Type::Object(std::move(known), false));
+  Declare(environment, "input", Type::Object({}, true));
   return environment;
 }
 

@@ -23,6 +23,8 @@ class ExpressionTypes {
 
   /// Of texts at the workflow, and under `defaults`.
   expr::Environment OfWorkflow() const;
+  /// Of `concurrency.key`: what is known before there is a run.
+  expr::Environment OfKey() const;
   /// Of the default of a parameter.
   expr::Environment OfParam() const;
   /// `rendered`: of texts that are rendered at each try, which see `env` as well.

@@ -120,6 +120,12 @@ json::object ValueSchema(const Key& key) {
       return MapOf(Reference("type"));
     case ValueType::kMatrix:
       return MatrixSchema();
+    case ValueType::kConcurrency:
+      return Reference("concurrency");
+    case ValueType::kRate:
+      return Reference("rate");
+    case ValueType::kKeyExpression:
+      return Scalar();
   }
   return {};
 }

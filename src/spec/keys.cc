@@ -9,6 +9,7 @@
 namespace headworks::spec {
 namespace {
 
+using model::Concurrency;
 using model::Param;
 using model::RetryCondition;
 using model::RetryPolicy;
@@ -22,6 +23,7 @@ constexpr std::string_view kSince = "0.1";
 constexpr auto kTypeNames = std::to_array<std::string_view>(
     {"string", "integer", "number", "boolean", "array", "object", "date", "datetime"});
 constexpr auto kOnFailure = std::to_array<std::string_view>({"finish", "cancel_rest"});
+constexpr auto kOnConflict = std::to_array<std::string_view>({"queue", "skip", "cancel_previous"});
 constexpr auto kBackoff = std::to_array<std::string_view>({"fixed", "linear", "exponential"});
 constexpr auto kOutputModes =
     std::to_array<std::string_view>({"file", "stdout-json", "stdout-lines", "stdout"});
@@ -137,6 +139,13 @@ constexpr auto kWorkflowKeys = std::to_array<Entry<WorkflowDefinition>>({
       .least = 0,
       .most = 1'000'000},
      Set<&WorkflowDefinition::max_active_runs>},
+    {{.name = "concurrency",
+      .type = Type::kConcurrency,
+      .usual = "",
+      .example = "{key: params.customer, limit: 1}",
+      .since = kSince,
+      .text = "Which runs of this workflow may be under way together, and how many may start."},
+     [](Reader& r, NodeNo v, WorkflowDefinition& d) { r.Concurrency(v, d.concurrency); }},
     {{.name = "timeout",
       .type = Type::kDuration,
       .usual = "0s",
@@ -407,6 +416,25 @@ constexpr auto kTaskKeys = std::to_array<Entry<TaskDraft>>({
       .least = -1'000,
       .most = 1'000},
      Set<&Task::priority>},
+    {{.name = "pool",
+      .type = Type::kText,
+      .usual = "",
+      .example = "gpu",
+      .since = kSince,
+      .text = "A pool of permits that the configuration or `headworks pool set` declares. Each "
+              "attempt holds some until it is over; a task that finds too few waits.",
+      .in_defaults = true},
+     Set<&Task::pool>},
+    {{.name = "weight",
+      .type = Type::kInteger,
+      .usual = "1",
+      .example = "2",
+      .since = kSince,
+      .text = "Permits of the pool that an attempt holds; at most as many as the pool has.",
+      .in_defaults = true,
+      .least = 1,
+      .most = 1'000'000},
+     Set<&Task::weight>},
     {{.name = "idempotency_key",
       .type = Type::kTemplate,
       .usual = "",
@@ -515,6 +543,63 @@ constexpr auto kConditionKeys = std::to_array<Entry<RetryCondition>>({
      [](Reader& r, NodeNo v, RetryCondition& c) { r.Pattern(v, c.output_matches); }},
 });
 
+constexpr auto kConcurrencyKeys = std::to_array<Entry<Concurrency>>({
+    {{.name = "key",
+      .type = Type::kKeyExpression,
+      .usual = "",
+      .example = "params.customer",
+      .since = kSince,
+      .text = "An expression over `params` and `input`: the limits are for the runs with the same "
+              "value; without it, for all runs of the workflow."},
+     [](Reader& r, NodeNo v, Concurrency& c) { r.Text(v, c.key); }},
+    {{.name = "limit",
+      .type = Type::kInteger,
+      .usual = "0",
+      .example = "1",
+      .since = kSince,
+      .text = "Runs under way at a time; 0 = no limit.",
+      .least = 0,
+      .most = 1'000'000},
+     Set<&Concurrency::limit>},
+    {{.name = "on_conflict",
+      .type = Type::kChoice,
+      .usual = "queue",
+      .example = "cancel_previous",
+      .since = kSince,
+      .text = "A run for which there is no place waits; or it is not made, and whoever starts it "
+              "is told; or the oldest that are in its way are cancelled.",
+      .names = kOnConflict},
+     Pick<&Concurrency::on_conflict, kOnConflict>},
+    {{.name = "rate",
+      .type = Type::kRate,
+      .usual = "",
+      .example = "{limit: 10, per: 1m}",
+      .since = kSince,
+      .text = "How many may start in any time span of a length."},
+     [](Reader& r, NodeNo v, Concurrency& c) { r.Rate(v, c); }},
+});
+
+constexpr auto kRateKeys = std::to_array<Entry<RateDraft>>({
+    {{.name = "limit",
+      .type = Type::kInteger,
+      .usual = "",
+      .example = "10",
+      .since = kSince,
+      .text = "Starts within the time span.",
+      .required = true,
+      .least = 1,
+      .most = 10'000},
+     Set<&RateDraft::limit>},
+    {{.name = "per",
+      .type = Type::kDuration,
+      .usual = "",
+      .example = "1m",
+      .since = kSince,
+      .text = "The length of the time span.",
+      .required = true},
+     Set<&RateDraft::per>},
+});
+
 constexpr auto kOutputKeys = std::to_array<Entry<model::OutputSpec>>({
     {{.name = "from",
       .type = Type::kChoice,
@@ -538,12 +623,9 @@ constexpr auto kOutputKeys = std::to_array<Entry<model::OutputSpec>>({
 constexpr auto kReserved = std::to_array<ReservedKey>({
     {"schedule", "comes with the scheduler", "let cron call `headworks run`"},
     {"triggers", "comes with the scheduler", "start runs with `headworks run`"},
-    {"concurrency", "comes with limits across workflows", "max_active_runs limits this one"},
     {"start_timeout", "comes with remote executors", "deadline bounds the whole task"},
     {"queue", "comes with remote workers", "remove it, all tasks run here"},
     {"requires", "comes with remote workers", "remove it, all tasks run here"},
-    {"pool", "comes with limits across workflows", "max_parallel limits the tasks of a run"},
-    {"weight", "comes with limits across workflows", "max_parallel limits the tasks of a run"},
     {"resources", "comes with containers", "call ulimit or systemd-run in the command"},
     {"image", "comes with containers", "call docker or podman in the command"},
     {"container", "comes with containers", "call docker or podman in the command"},
@@ -589,14 +671,25 @@ std::span<const Entry<RetryCondition>> EntriesOf() {
   return kConditionKeys;
 }
 template <>
+std::span<const Entry<Concurrency>> EntriesOf() {
+  return kConcurrencyKeys;
+}
+template <>
+std::span<const Entry<RateDraft>> EntriesOf() {
+  return kRateKeys;
+}
+template <>
 std::span<const Entry<model::OutputSpec>> EntriesOf() {
   return kOutputKeys;
 }
 
 std::span<const KeyMap> Language() {
-  static const std::array<KeyMap, 6> kMaps = {
+  static const std::array<KeyMap, 8> kMaps = {
       MakeMap("workflow", "to the workflow, at the left margin", "The file as a whole.",
               kWorkflowKeys),
+      MakeMap("concurrency", "to the concurrency of a workflow",
+              "Which runs may be under way together; a limit, a rate, or both.", kConcurrencyKeys),
+      MakeMap("rate", "to the rate of a concurrency", "How many runs may start.", kRateKeys),
       MakeMap("param", "to a parameter", "A parameter that is declared by a map.", kParamKeys),
       MakeMap("task", "to a task", "Exactly one of run, exec and function says what it does.",
               kTaskKeys),

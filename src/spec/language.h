@@ -39,6 +39,9 @@ enum class ValueType : std::uint8_t {
   kOutput,
   kOutputType,
   kMatrix,
+  kConcurrency,
+  kRate,
+  kKeyExpression,
 };
 
 /// One key of one map.

@@ -7,6 +7,7 @@
 
 #include "headworks/base/json.h"
 #include "headworks/base/text.h"
+#include "headworks/expr/program.h"
 #include "headworks/expr/template.h"
 #include "headworks/model/declared_type.h"
 #include "param_value.h"
@@ -130,6 +131,36 @@ Result<std::string> ParseParams(const model::WorkflowDefinition& workflow,
   if (!input) assigner.Fault("HW1205", input.error().message);
   HEADWORKS_ASSIGN(json::object params, assigner.Finish());
   return CanonicalJson(json::object{{"input", *std::move(input)}, {"params", std::move(params)}});
+}
+
+Result<std::optional<std::string>> ConcurrencyKey(const model::WorkflowDefinition& workflow,
+                                                  std::string_view input_json) {
+  constexpr std::size_t kLongest = 256;
+  if (!workflow.concurrency) return std::optional<std::string>();
+  const std::string& text = workflow.concurrency->key;
+  if (text.empty()) return std::optional<std::string>("");
+  const auto wrong = [&](std::string_view what) {
+    return Error{Code::kInvalidArgument, fmt::format("concurrency.key `{}` of workflow {}: {}",
+                                                     text, workflow.name.workflow, what)};
+  };
+  expr::Environment environment;
+  for (const char* variable : {"params", "input"})
+    HEADWORKS_TRY(environment.Declare(variable, expr::Type()));
+  HEADWORKS_ASSIGN(const json::object variables, ParseJsonObject(input_json, "the input", {}));
+  const auto program = expr::Program::Compile(text, environment, nullptr);
+  if (!program) return wrong(program.error().message);
+  const auto value = program->Evaluate(variables, {});
+  if (!value) return wrong(value.error().message);
+  std::string key;
+  if (value->is_string())
+    key = std::string_view(value->get_string());
+  else if (value->is_int64() || value->is_uint64() || value->is_bool())
+    key = CanonicalJson(*value);
+  else
+    return wrong("its value is no text, whole number or boolean");
+  if (key.size() > kLongest)
+    return wrong(fmt::format("its value has {} bytes, at most {} are taken", key.size(), kLongest));
+  return std::optional(std::move(key));
 }
 
 bool HasTemplateDefault(const model::Param& param) {

@@ -32,6 +32,12 @@ struct TaskDraft : model::Task {
   YamlTree::NodeNo matrix = ~YamlTree::NodeNo{0};
 };
 
+/// `rate` while it is read.
+struct RateDraft {
+  int limit = 0;
+  Duration per{0};
+};
+
 /// The keys of the map that describes a `T`: a part of the language (keys.cc).
 template <typename T>
 std::span<const Entry<T>> EntriesOf();
@@ -41,6 +47,10 @@ template <>
 std::span<const Entry<model::Param>> EntriesOf();
 template <>
 std::span<const Entry<TaskDraft>> EntriesOf();
+template <>
+std::span<const Entry<model::Concurrency>> EntriesOf();
+template <>
+std::span<const Entry<RateDraft>> EntriesOf();
 template <>
 std::span<const Entry<model::RetryPolicy>> EntriesOf();
 template <>
@@ -88,6 +98,8 @@ class Reader {
   void Exec(NodeNo no, TaskDraft& into);
   void Shell(NodeNo no, std::vector<std::string>& into);
   void When(NodeNo no, std::vector<std::string>& into);
+  void Concurrency(NodeNo no, std::optional<model::Concurrency>& into);
+  void Rate(NodeNo no, model::Concurrency& into);
   void Retry(NodeNo no, model::RetryPolicy& into);
   void Condition(NodeNo no, std::optional<model::RetryCondition>& into);
   void ExitCodes(NodeNo no, std::vector<int>& into);

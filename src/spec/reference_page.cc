@@ -87,6 +87,12 @@ std::string TypeText(const Key& key) {
       return "map from fields to [types](#values)";
     case ValueType::kMatrix:
       return "map from names to lists of values, and `include`, `exclude`";
+    case ValueType::kConcurrency:
+      return "map with [keys of a concurrency](#keys-of-a-concurrency)";
+    case ValueType::kRate:
+      return "map with [keys of a rate](#keys-of-a-rate)";
+    case ValueType::kKeyExpression:
+      return "expression";
   }
   return "";
 }

@@ -84,6 +84,7 @@ void Reader::ReadEntry(const Entry<T>& entry, NodeNo value, T& into) {
   entry.read(*this, value, into);
   switch (entry.key.type) {
     case ValueType::kWhen:
+    case ValueType::kKeyExpression:
     case ValueType::kExec:
     case ValueType::kTemplate:
     case ValueType::kTemplates:
@@ -275,6 +276,30 @@ void Reader::Shell(NodeNo no, std::vector<std::string>& into) {
 
 void Reader::When(NodeNo no, std::vector<std::string>& into) {
   Texts(no, "when takes an expression, or a list of them", into);
+}
+
+void Reader::Concurrency(NodeNo no, std::optional<model::Concurrency>& into) {
+  if (!Is(no, Kind::kMap))
+    return WrongType(no, "concurrency takes a map, e.g. {key: params.customer, limit: 1}");
+  Map(no, into.emplace());
+  constexpr auto kLimits = std::to_array<std::string_view>({"limit", "rate"});
+  // What limits nothing is said once.
+  if (into->limit == 0 && into->rate == 0 &&
+      (ValueOf(no, "rate") != kNone || HasMisspeltKey(no, kLimits)))
+    into->limit = 1;
+}
+
+void Reader::Rate(NodeNo no, model::Concurrency& into) {
+  if (!Is(no, Kind::kMap)) return WrongType(no, "rate takes a map, e.g. {limit: 10, per: 1m}");
+  RateDraft rate;
+  Map(no, rate);
+  for (const std::string_view key : {"limit", "per"})
+    if (FindKey(no, key) == kNone)
+      Fault("HW1008", no, fmt::format("the rate has no {}; write {{limit: 10, per: 1m}}", key));
+  if (FindKey(no, "limit") != kNone && rate.limit == 0)
+    Fault("HW1111", no, "a rate of 0 lets nothing start; give it 1 to 10000, or remove it");
+  into.rate = rate.limit;
+  into.rate_per = rate.per;
 }
 
 void Reader::Retry(NodeNo no, model::RetryPolicy& into) {

@@ -22,7 +22,8 @@ TEST(WorkflowBuilder, SetsEverythingThatAModelHas) {
       .FinallyTimeout(2min)
       .CancelTimeout(3min)
       .OnFailure(OnFailure::kCancelRest)
-      .MaxParallel(4);
+      .MaxParallel(4)
+      .Concurrency({.key = "params.city", .limit = 2});
   w.Task("load")
       .Exec({"load", "--all"})
       .Needs({"fetch"})
@@ -33,6 +34,7 @@ TEST(WorkflowBuilder, SetsEverythingThatAModelHas) {
       .Timeout(30s)
       .Grace(1s)
       .Priority(7)
+      .Pool("gpu", 3)
       .AllowFailure()
       .Env("A", "1")
       .InheritEnv({"PATH"})
@@ -58,6 +60,9 @@ TEST(WorkflowBuilder, SetsEverythingThatAModelHas) {
   EXPECT_EQ(d.cancel_timeout, 3min);
   EXPECT_EQ(d.on_failure, OnFailure::kCancelRest);
   EXPECT_EQ(d.max_parallel, 4);
+  EXPECT_EQ(d.concurrency, (model::Concurrency{.key = "params.city", .limit = 2}));
+  EXPECT_EQ(workflow.task(*workflow.Find("fetch")).pool, "gpu");
+  EXPECT_EQ(workflow.task(*workflow.Find("fetch")).weight, 3);
   ASSERT_EQ(workflow.size(), 5U);
   const model::Task& fetch = d.tasks[0];
   EXPECT_EQ(fetch.id, "fetch");

@@ -54,14 +54,21 @@ TEST(Language, EveryKeyIsDescribedAndItsExampleIsTaken) {
       EXPECT_FALSE(key->since.empty());
       const std::string line = fmt::format("{}: {}", key->name, key->example);
       if (map.name == "workflow" && !key->required)
-        Good(With(line + (key->name == "params" ? "" : "\nparams: {day: x}")));
+        Good(With(line + (key->name == "params" ? "" : "\nparams: {day: x, customer: x}")));
       else if (map.name == "task" && key->name != "needs" && key->name != "function" &&
                key->name != "exec" && key->name != "run")
         Good(fmt::format(
-            "version: 1\nparams: {{env: x, day: x}}\ntasks:\n  a:\n    run: x\n    {}\n", line));
+            "version: 1\nparams: {{env: x, day: x}}\ntasks:\n  a:\n    run: x\n    {}{}\n", line,
+            key->name == "weight" ? "\n    pool: gpu" : ""));
       else if (map.name == "retry")
         Good(Task(fmt::format("retry: {{{}{}}}", line,
                               key->name == "max_attempts" ? "" : ", max_attempts: 3")));
+      else if (map.name == "concurrency")
+        Good(With(fmt::format("params: {{customer: x}}\nconcurrency: {{{}{}}}", line,
+                              key->name == "limit" ? "" : ", limit: 3")));
+      else if (map.name == "rate")
+        Good(With(fmt::format("concurrency: {{rate: {{{}, {}}}}}", line,
+                              key->name == "limit" ? "per: 1s" : "limit: 3")));
       else if (map.name == "output")
         Good(Task(fmt::format("output: {{{}}}", line)));
       else if (map.name == "condition")

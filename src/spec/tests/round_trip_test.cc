@@ -23,6 +23,13 @@ class Author {
     if (Maybe()) file["description"] = Text();
     if (Maybe()) file["tags"] = Texts();
     if (Maybe()) file["env"] = Environment();
+    if (Maybe()) {
+      json::object concurrency{{"limit", Number(1, 1'000'000)}};
+      if (Maybe()) concurrency["key"] = "input.who";
+      if (Maybe()) concurrency["on_conflict"] = "cancel_previous";
+      if (Maybe()) concurrency["rate"] = {{"limit", Number(1, 10'000)}, {"per", "90s"}};
+      file["concurrency"] = std::move(concurrency);
+    }
     if (Maybe()) file["max_parallel"] = Number(0, 1'000);
     if (Maybe()) file["timeout"] = Time();
     if (Maybe()) file["on_failure"] = "cancel_rest";
@@ -87,6 +94,10 @@ class Author {
     if (Maybe()) task["timeout"] = Time();
     if (Maybe()) task["deadline"] = Time();
     if (Maybe()) task["grace"] = Time();
+    if (Maybe()) {
+      task["pool"] = "gpu";
+      task["weight"] = Number(1, 1'000'000);
+    }
     if (Maybe()) task["priority"] = Number(-1'000, 1'000);
     if (Maybe()) task["allow_failure"] = Maybe();
     if (Maybe()) task["labels"] = {{Text(), Text()}};

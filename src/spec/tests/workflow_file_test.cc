@@ -62,6 +62,11 @@ TEST(WorkflowFile, EveryKeyArrivesInTheModel) {
                       .pattern = "[a-z]+"};
   d.tags = {"nightly", "finance"};
   d.max_active_runs = 2;
+  d.concurrency = {.key = "params.day",
+                   .limit = 3,
+                   .on_conflict = model::OnConflict::kSkip,
+                   .rate = 10,
+                   .rate_per = minutes(1)};
   d.env = {{"A", "1.10"}, {"B", "yes"}, {"C", ""}};
   d.base_dir = "/srv";
   d.timeout = std::chrono::hours(1);
@@ -94,6 +99,8 @@ TEST(WorkflowFile, EveryKeyArrivesInTheModel) {
   d.tasks[0].timeout = seconds(90);
   d.tasks[0].grace = seconds(0);
   d.tasks[0].priority = -5;
+  d.tasks[0].pool = "gpu";
+  d.tasks[0].weight = 4;
   d.tasks[0].allow_failure = true;
   d.tasks[1].id = "b";
   d.tasks[1].needs = {"a"};
@@ -124,6 +131,7 @@ x-mine: {anything: [1, 2]}
 env: {A: 1.10, B: yes, C: ""}
 max_parallel: 4
 max_active_runs: 2
+concurrency: {key: params.day, limit: 3, on_conflict: skip, rate: {limit: 10, per: 1m}}
 timeout: 1h
 on_failure: cancel_rest
 finally_timeout: 2m
@@ -155,6 +163,8 @@ tasks:
     timeout: 1m30s
     grace: 0s
     priority: -5
+    pool: gpu
+    weight: 4
     allow_failure: true
   b: {needs: a, exec: [ls, -l, 5], trigger_rule: all_done, output: stdout, when: [true, 1 < 2]}
   c: {needs: [a, b], function: report}

@@ -41,6 +41,8 @@ class TaskBuilder {
   /// must.
   TaskBuilder& When(std::string expression);
   TaskBuilder& Priority(int priority);
+  /// Each attempt holds `weight` permits of a declared pool (RunnerOptions::pools).
+  TaskBuilder& Pool(std::string name, int weight = 1);
   TaskBuilder& Rule(TriggerRule rule);
   TaskBuilder& AllowFailure(bool allow = true);
   TaskBuilder& Env(std::string name, std::string value);
@@ -86,6 +88,8 @@ class WorkflowBuilder {
   WorkflowBuilder& OnFailure(model::OnFailure what);
   /// Runs of this workflow that are under way at a time; 0 = no limit of its own.
   WorkflowBuilder& MaxActiveRuns(int runs);
+  /// Which runs may be under way together, and how many may start.
+  WorkflowBuilder& Concurrency(model::Concurrency limits);
   /// Live attempts of one run at a time; 0 = no limit of its own.
   WorkflowBuilder& MaxParallel(int attempts);
 

@@ -24,6 +24,12 @@ Result<std::string> ParseParams(const model::WorkflowDefinition& workflow,
                                 std::span<const std::string> assignments,
                                 std::string_view input_json);
 
+/// The value of the workflow's `concurrency.key` for an input as ParseParams makes it; none = the
+/// workflow has no `concurrency`.  At most 256 bytes.
+/// kInvalidArgument: the expression failed, or its value is no text, whole number or boolean.
+Result<std::optional<std::string>> ConcurrencyKey(const model::WorkflowDefinition& workflow,
+                                                  std::string_view input_json);
+
 /// Whether the default of the parameter holds templates: then its value is known when the run is.
 bool HasTemplateDefault(const model::Param& param);
 /// That value.  `variables`: `run` and `slot`.  A text that is one expression as a whole keeps the

@@ -23,12 +23,14 @@ inline constexpr std::size_t kMaxDepth = 64;
 inline constexpr std::size_t kMaxExpandedBytes = std::size_t{512} << 20;
 
 /// Reads and checks a file; relative paths of its tasks start at its folder.  `faults`, if given,
-/// receives all of them, by position.
+/// receives all of them, by position.  `pools`, if given, are the declared ones: what tasks say of
+/// pools is checked against them (`model::CheckPools`).
 /// Errors.  kInvalidArgument: the joined faults.  kNotFound, kPermissionDenied, kUnavailable: the
 ///   file cannot be read.
 Result<model::WorkflowDefinition> ParseWorkflowFile(const std::string& path,
                                                     std::vector<Fault>* faults = nullptr,
-                                                    std::size_t max_bytes = kMaxFileBytes);
+                                                    std::size_t max_bytes = kMaxFileBytes,
+                                                    const model::PoolLimits* pools = nullptr);
 
 /// Reads and checks text.  `source_name` stands in faults, and its stem is the workflow's name
 /// unless the text gives one.  `base_dir`: absolute, or empty.
@@ -37,6 +39,7 @@ Result<model::WorkflowDefinition> ParseWorkflow(std::string_view text,
                                                 const std::string& source_name,
                                                 const std::string& base_dir,
                                                 std::vector<Fault>* faults = nullptr,
-                                                std::size_t max_bytes = kMaxFileBytes);
+                                                std::size_t max_bytes = kMaxFileBytes,
+                                                const model::PoolLimits* pools = nullptr);
 
 }  // namespace headworks::spec
