@@ -30,6 +30,7 @@ class CommandTree {
     AddRun();
     AddRuns();
     AddWorkflow();
+    AddPool();
     AddUp();
     AddTasks();
     AddStore();
@@ -304,6 +305,25 @@ class CommandTree {
     format.add_flag("--write", format_.write, "Replace the files")->excludes(check);
   }
 
+  void AddPool() {
+    CLI::App& pool = Group("pool", "Pools of permits that limit tasks across runs");
+    const auto add_name = [this](CLI::App& leaf) {
+      leaf.add_option("name", name_, "The pool")->required();
+    };
+    CLI::App& set =
+        Leaf(pool, "set", "Declare a pool, or change its limit",
+             [this](const Context& context) { return SetPool(context, name_, limit_); });
+    add_name(set);
+    set.add_option("limit", limit_, "Permits in all; 0 = nothing that names it starts")
+        ->required()
+        ->check(CLI::Range(0, store::LimitStore::kMaxLimit));
+    Leaf(pool, "list", "All of them", ListPools);
+    add_name(Leaf(pool, "show", "One, and who holds its permits",
+                  [this](const Context& context) { return ShowPool(context, name_); }));
+    add_name(Leaf(pool, "delete", "Forget one of which no permits are held",
+                  [this](const Context& context) { return DeletePool(context, name_); }));
+  }
+
   void AddUp() {
     CLI::App& up = Leaf(app_, "up", "Be the engine until SIGTERM or Ctrl-C",
                         [this](const Context& context) { return Up(context, folder_); });
@@ -378,6 +398,7 @@ class CommandTree {
   std::string template_ = "minimal";
   ShowWorkflowArgs show_;
   FormatArgs format_;
+  int limit_ = 0;
   bool prune_dry_run_ = false;
   bool migrate_dry_run_ = false;
   std::vector<std::string> files_;

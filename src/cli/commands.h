@@ -82,6 +82,12 @@ Result<Exit> NewWorkflow(const Context& context, const std::string& name, const 
 Result<Exit> RemoveWorkflow(const Context& context, const std::string& name);
 Result<Exit> EnableWorkflow(const Context& context, const std::string& name, bool enabled);
 
+Result<Exit> SetPool(const Context& context, const std::string& name, int limit);
+Result<Exit> DeletePool(const Context& context, const std::string& name);
+Result<Exit> ListPools(const Context& context);
+/// With those who hold its permits.
+Result<Exit> ShowPool(const Context& context, const std::string& name);
+
 /// `folder` may be empty.
 Result<Exit> Up(const Context& context, const std::string& folder);
 

@@ -63,6 +63,78 @@ void ExplainReady(const RunView& view, std::vector<std::string>& lines) {
                     live));
 }
 
+/// What keeps a task from its permits, and who has them; at most a screenful.
+void ExplainPermits(const RunView& view, TaskNo task, Instant now,
+                    std::vector<std::string>& lines) {
+  constexpr std::size_t kMost = 20;
+  const model::Task& spec = view.workflow->task(task);
+  const auto pool = std::ranges::find(view.pools, spec.pool, &PoolView::name);
+  lines.push_back(fmt::format("waits for {} {} of pool {}{}", spec.weight,
+                              spec.weight == 1 ? "permit" : "permits", spec.pool,
+                              Ago(view.tasks[task.value].not_before, now)));
+  if (pool == view.pools.end() || !pool->limit) {
+    lines.push_back(fmt::format("pool {} is not declared; `headworks pool set {} LIMIT` does that",
+                                spec.pool, spec.pool));
+  } else if (*pool->limit < spec.weight) {
+    lines.push_back(
+        fmt::format("pool {} has only {} in all; raise its limit, or the task never "
+                    "starts",
+                    spec.pool, *pool->limit));
+  } else {
+    lines.push_back(fmt::format("{} of {} are held{}", pool->held, *pool->limit,
+                                pool->held + spec.weight <= *pool->limit
+                                    ? "; those that are free are for tasks with higher priority, "
+                                      "or older ones"
+                                    : ""));
+  }
+  if (pool == view.pools.end()) return;
+  for (std::size_t i = 0; i < std::min(kMost, pool->holders.size()); ++i) {
+    const PermitHolder& holder = pool->holders[i];
+    lines.push_back(fmt::format("run {} holds {}{}{}", holder.run.value, holder.permits,
+                                holder.task.empty() ? "" : " for task " + holder.task,
+                                Ago(holder.since, now)));
+  }
+  if (pool->holders.size() > kMost)
+    lines.push_back(fmt::format("... and {} more; `headworks pool show {}` names all",
+                                pool->holders.size() - kMost, spec.pool));
+}
+
+/// "run 7 (running), run 9 (cancelled, but an attempt is not known to be over)"
+std::string NameRuns(const std::vector<model::RunHeader>& runs) {
+  constexpr std::size_t kMost = 10;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMost, runs.size()); ++i)
+    text += fmt::format(
+        "{}run {} ({}{})", text.empty() ? "" : ", ", runs[i].run_no.value, RunStateText(runs[i]),
+        model::IsTerminal(runs[i].state) ? ", but an attempt is not known to be over" : "");
+  return text + (runs.size() > kMost ? fmt::format(" and {} more", runs.size() - kMost) : "");
+}
+
+/// Which limits of its workflow a pending run may wait for, and who has the places.
+void ExplainPlaces(const RunView& view, std::vector<std::string>& lines) {
+  const model::WorkflowDefinition& definition = view.workflow->definition();
+  const auto add = [&](const std::string& whose, int most, std::string_view setting,
+                       const std::vector<model::RunHeader>& holders) {
+    lines.push_back(fmt::format("of {} at most {} runs are under way at a time ({}){}{}", whose,
+                                most, setting, holders.empty() ? "" : ": ", NameRuns(holders)));
+  };
+  if (definition.max_active_runs > 0)
+    add("workflow " + view.header.name.workflow, definition.max_active_runs, "max_active_runs",
+        view.active);
+  const auto& concurrency = definition.concurrency;
+  if (!concurrency || !view.header.concurrency_key) return;
+  const std::string whose =
+      concurrency->key.empty()
+          ? "workflow " + view.header.name.workflow
+          : fmt::format("workflow {} with concurrency key '{}'", view.header.name.workflow,
+                        *view.header.concurrency_key);
+  if (concurrency->limit > 0)
+    add(whose, concurrency->limit, "concurrency.limit", view.active_with_key);
+  if (concurrency->rate > 0)
+    lines.push_back(fmt::format("of {} at most {} runs start within {} (concurrency.rate)", whose,
+                                concurrency->rate, FormatDuration(concurrency->rate_per)));
+}
+
 /// What keeps a whole run from going on.
 void ExplainRun(const RunView& view, bool engine_live, Instant now,
                 std::vector<std::string>& lines) {
@@ -79,11 +151,7 @@ void ExplainRun(const RunView& view, bool engine_live, Instant now,
                                 Ago(header.cancel_requested_at, now)));
   if (header.state == model::RunState::kPending)
     lines.push_back("the run is accepted and not yet taken up by an engine");
-  if (const int most = view.workflow->definition().max_active_runs;
-      header.state == model::RunState::kPending && most > 0)
-    lines.push_back(
-        fmt::format("of workflow {} at most {} runs are under way at a time (max_active_runs)",
-                    header.name.workflow, most));
+  if (header.state == model::RunState::kPending) ExplainPlaces(view, lines);
   if (header.reset.kind != model::ResetCursor::Kind::kNone)
     lines.push_back("a rerun or mark is still being applied; nothing is queued meanwhile");
   if (!engine_live)
@@ -153,6 +221,8 @@ std::vector<std::string> ExplainTask(const RunView& view, TaskNo task, bool engi
     case TaskState::kReady:
       if (!view.workflow->task(task).when.empty() && !state.admitted)
         lines.emplace_back("its `when` is being evaluated");
+      else if (state.reason == model::Reason::kPermit)
+        ExplainPermits(view, task, now, lines);
       else
         ExplainReady(view, lines);
       break;

@@ -49,6 +49,8 @@ json::object RunJson(const model::RunHeader& header) {
       {"priority", header.priority},
       {"generation", header.generation},
       {"start_key", TextOrNull(header.start_key)},
+      {"concurrency_key",
+       header.concurrency_key ? json::value(*header.concurrency_key) : json::value(nullptr)},
       {"rerun_of",
        header.rerun_of.value == 0 ? json::value(nullptr) : json::value(header.rerun_of.value)},
       {"created_at", JsonTime(header.created_at)},

@@ -81,7 +81,28 @@ Result<RunView> RunReader::Read(Runner& runner, std::string_view reference, Inst
     after = view.attempts.back().epoch;
   }
   HEADWORKS_TRY(ReadExpressionErrors(runner, view));
+  if (view.header.state == model::RunState::kPending) HEADWORKS_TRY(ReadPlaces(runner, view));
+  if (view.workflow->has_pools()) {
+    HEADWORKS_ASSIGN(view.pools, ReadPools(context_, runner));
+  }
   return view;
+}
+
+Status RunReader::ReadPlaces(Runner& runner, RunView& view) {
+  const model::WorkflowDefinition& definition = view.workflow->definition();
+  const auto read = [&](std::optional<std::string> key,
+                        std::vector<model::RunHeader>& into) -> Status {
+    HEADWORKS_ASSIGN(
+        const auto active,
+        runner.query().ListActive(
+            tenant_, {.name = view.header.name, .key = std::move(key), .limit = kMostPicked}));
+    for (const store::RunRecord& run : active) into.push_back(run.header);
+    return {};
+  };
+  if (definition.max_active_runs > 0) HEADWORKS_TRY(read(std::nullopt, view.active));
+  if (definition.concurrency && view.header.concurrency_key)
+    HEADWORKS_TRY(read(view.header.concurrency_key, view.active_with_key));
+  return {};
 }
 
 Status RunReader::ReadPicked(Runner& runner, RunView& view) {

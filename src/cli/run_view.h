@@ -9,6 +9,7 @@
 #include "headworks/model/run.h"
 #include "headworks/model/step.h"
 #include "headworks/runner/runner.h"
+#include "pool_view.h"
 #include "session.h"
 
 namespace headworks::cli {
@@ -27,6 +28,11 @@ struct RunView {
   std::map<TaskNo, std::size_t> latest;
   /// Why the `when` of a task has no value; as far as the latest events tell.
   std::map<TaskNo, std::string> expression_errors;
+  /// All pools of the tenant, if the workflow names any.
+  std::vector<PoolView> pools;
+  /// Of a pending run: those that have the places it may wait for, by `max_active_runs` and by its
+  /// concurrency key.
+  std::vector<model::RunHeader> active, active_with_key;
   /// Executor and holder of tasks that are queued or running.
   std::map<TaskNo, std::string> holders;
 
@@ -73,6 +79,7 @@ class RunReader {
 
  private:
   Status ReadExpressionErrors(Runner& runner, RunView& view);
+  Status ReadPlaces(Runner& runner, RunView& view);
   /// All task rows, and the holders of those that are live.
   Result<std::vector<model::StoredTask>> ReadRows(Runner& runner, RunView& view);
 

@@ -129,6 +129,22 @@ Status SetTenantWeights(Settings& settings, std::string_view text) {
   return {};
 }
 
+Status SetPools(Settings& settings, std::string_view text) {
+  settings.runner.pools.clear();
+  while (!text.empty()) {
+    const std::string_view item = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(item.size() + 1, text.size()));
+    const auto equals = item.find('=');
+    const std::string_view pool = item.substr(0, equals);
+    if (equals == std::string_view::npos || !model::IsPoolName(pool))
+      return Bad(item, "a pool and its permits, e.g. gpu=2");
+    HEADWORKS_ASSIGN(const auto permits,
+                     ParseNumber(item.substr(equals + 1), 0, store::LimitStore::kMaxLimit));
+    if (!settings.runner.pools.emplace(pool, permits).second) return Bad(pool, "named once only");
+  }
+  return {};
+}
+
 template <typename Enum>
 using Choice = std::pair<std::string_view, Enum>;
 
@@ -225,6 +241,17 @@ constexpr Setting kSettings[] = {
        for (const auto& [tenant, weight] : s.runner.tenant_weights)
          weights.push_back(fmt::format("{}={}", tenant, weight));
        return fmt::format("{}", fmt::join(weights, ","));
+     }},
+    {"pools", "name=number,...",
+     "Pools, and the permits that each has, 0 to 1000000; tasks name them with `pool`. Others are "
+     "declared by `headworks pool set`.",
+     "", SetPools,
+     [](const Settings& s) {
+       std::vector<std::string> pools;
+       pools.reserve(s.runner.pools.size());
+       for (const auto& [pool, permits] : s.runner.pools)
+         pools.push_back(fmt::format("{}={}", pool, permits));
+       return fmt::format("{}", fmt::join(pools, ","));
      }},
     {"drain_timeout", "duration",
      "How long leaving waits for running tasks before it stops them; they run again later.", "",

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <filesystem>
 
@@ -24,21 +25,43 @@ struct Checked {
   Error unreadable{};
 };
 
+/// What tasks may name as pools: those of the configuration and of the store, if there is one.
+Result<model::PoolLimits> KnownPools(const Context& context) {
+  const RunnerOptions& options = context.settings().runner;
+  std::error_code error;
+  if (!options.database_url.starts_with("sqlite:") ||
+      !std::filesystem::exists(StoreName(options), error))
+    return options.pools;
+  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
+  return runner->Pools();
+}
+
 Checked Check(const Context& context, const std::string& file) {
   Checked checked{.file = file};
-  auto definition =
-      file == "-"
-          ? spec::ParseWorkflow(ReadStandardInput(context.settings()), "stdin.yaml",
-                                std::filesystem::current_path().string(), &checked.faults,
-                                context.settings().max_workflow_bytes)
-          : spec::ParseWorkflowFile(file, &checked.faults, context.settings().max_workflow_bytes);
+  const std::size_t most = context.settings().max_workflow_bytes;
+  const std::string text = file == "-" ? ReadStandardInput(context.settings()) : "";
+  const auto parse = [&](const model::PoolLimits* pools) {
+    return file == "-"
+               ? spec::ParseWorkflow(text, "stdin.yaml", std::filesystem::current_path().string(),
+                                     &checked.faults, most, pools)
+               : spec::ParseWorkflowFile(file, &checked.faults, most, pools);
+  };
+  auto definition = parse(nullptr);
+  // The store is looked into only where a task names a pool.
+  if (definition &&
+      std::ranges::any_of(definition->tasks, [](const auto& task) { return !task.pool.empty(); })) {
+    if (const auto pools = KnownPools(context))
+      definition = parse(&*pools);
+    else
+      checked.warning = "pools are not checked: " + pools.error().message;
+  }
   if (definition) {
     definition->name.tenant = context.settings().runner.tenant;
     auto workflow = model::Workflow::Create(*std::move(definition));
     if (workflow) {
       checked.workflow = *std::move(workflow);
       if (const Status has_functions = CheckFunctions(*checked.workflow, file); !has_functions)
-        checked.warning = has_functions.error().message;
+        checked.warning += (checked.warning.empty() ? "" : "\n") + has_functions.error().message;
     } else {
       checked.unreadable = std::move(workflow).error();
     }

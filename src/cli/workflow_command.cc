@@ -22,6 +22,9 @@ Result<Exit> RegisterWorkflows(const Context& context, const std::vector<std::st
     workflows.push_back(std::move(workflow));
   }
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
+  for (std::size_t i = 0; i < files.size(); ++i)
+    if (const Status pools = runner->CheckPools(*workflows[i]); !pools)
+      return Error{pools.error().code, fmt::format("{}: {}", files[i], pools.error().message)};
   json::array list;
   for (std::size_t i = 0; i < files.size(); ++i) {
     HEADWORKS_TRY(runner->Register(workflows[i], SourceOf(files[i])));

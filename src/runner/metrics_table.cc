@@ -127,6 +127,10 @@ constexpr Row kRows[] = {
      }},
     {"headworks_tasks_ready", Type::kGauge, "executor",
      "Tasks that wait until their executor takes more.", Lanes<&L::ready>},
+    {"headworks_tasks_waiting_for_permits", Type::kGauge, "",
+     "Ready tasks that wait for permits of their pools.", Engine<&S::tasks_for_permits>},
+    {"headworks_permits_held", Type::kGauge, "", "Permits of all pools that attempts hold.",
+     Engine<&S::permits_held>},
 
     {"headworks_attempts_started_total", Type::kCounter, "", "Attempts that were handed out.",
      Engine<&S::attempts>},

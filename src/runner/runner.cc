@@ -196,6 +196,7 @@ struct Runner::Parts {
   Status OpenStores();
   void RemoveTraces(const Janitor::Deleted& run);
   Status TakeOwnership();
+  Status DeclarePools();
   Status OpenExecutors();
   Status StartEngine();
 };
@@ -335,7 +336,18 @@ Status Runner::Parts::TakeOwnership() {
   evaluator = std::make_unique<WhenEvaluator>(database->query(), compiled);
   engine = std::make_unique<engine::Engine>(std::move(engine_options), *database, *buffer,
                                             *evaluator, clock, random, *logger, watcher.get());
-  return engine->Open();
+  HEADWORKS_TRY(engine->Open());
+  return DeclarePools();
+}
+
+Status Runner::Parts::DeclarePools() {
+  const TenantId tenant(options.tenant);
+  HEADWORKS_ASSIGN(const auto stored, database->limits().ListPools(tenant));
+  model::PoolLimits declared;
+  for (const store::PoolRecord& pool : stored)
+    if (pool.declared) declared.emplace(pool.name, pool.limit);
+  if (declared == options.pools) return {};  // most have none, and pay no commit for it
+  return database->limits().DeclarePools(tenant, options.pools, clock.Now());
 }
 
 Status Runner::Parts::StartEngine() {
@@ -393,6 +405,7 @@ control::Control& Runner::control() { return *parts_->control; }
 store::RunQuery& Runner::query() { return parts_->database->query(); }
 store::WorkflowStore& Runner::workflows() { return parts_->database->workflows(); }
 store::Inbox& Runner::inbox() { return parts_->database->inbox(); }
+store::LimitStore& Runner::limits() { return parts_->database->limits(); }
 log_store::LogStore& Runner::logs() { return *parts_->logs; }
 
 Status Runner::Register(const std::shared_ptr<const model::Workflow>& workflow,
@@ -402,6 +415,7 @@ Status Runner::Register(const std::shared_ptr<const model::Workflow>& workflow,
     return Error{Code::kPermissionDenied,
                  fmt::format("workflow {} belongs to tenant '{}', this runner to '{}'",
                              name.ToString(), name.tenant, parts_->options.tenant)};
+  HEADWORKS_TRY(CheckPools(*workflow));
   const Instant now = parts_->clock.Now();
   HEADWORKS_TRY(workflows().PutVersion(TenantId(name.tenant), workflow->version(),
                                        workflow->canonical_json(), now));
@@ -414,6 +428,21 @@ Status Runner::Register(const std::shared_ptr<const model::Workflow>& workflow,
                                .source = std::string(source),
                                .enabled = !known || known->enabled,
                                .registered_at = now});
+}
+
+Result<model::PoolLimits> Runner::Pools() {
+  HEADWORKS_ASSIGN(const auto stored, limits().ListPools(TenantId(parts_->options.tenant)));
+  model::PoolLimits pools = parts_->options.pools;
+  for (const store::PoolRecord& pool : stored) pools.try_emplace(pool.name, pool.limit);
+  return pools;
+}
+
+Status Runner::CheckPools(const model::Workflow& workflow) {
+  if (!workflow.has_pools()) return {};
+  HEADWORKS_ASSIGN(const auto pools, Pools());
+  const auto faults = model::CheckPools(workflow.definition(), pools);
+  if (faults.empty()) return {};
+  return model::FaultsError(faults);
 }
 
 Result<std::shared_ptr<const model::Workflow>> Runner::GetWorkflow(const std::string& version) {
@@ -450,6 +479,8 @@ Result<control::StartRequest> Runner::MakeStart(std::string_view name,
   request.version = record.version;
   HEADWORKS_ASSIGN(request.input,
                    spec::ParseParams(workflow->definition(), options.params, options.input));
+  HEADWORKS_ASSIGN(request.concurrency_key,
+                   spec::ConcurrencyKey(workflow->definition(), request.input));
   request.start_key = options.start_key;
   request.priority = options.priority;
   request.actor = options.actor;

@@ -216,6 +216,18 @@ class MetricsTest(MonitoredCase):
         self.assertGreater(self.value(engine, "headworks_timers"), 0)
         self.hw("runs", "cancel", "@last")
 
+        self.hw("pool", "set", "gpu", 1)
+        self.write("pooled.yaml", "version: 1\nname: pooled\ndefaults: {pool: gpu}\ntasks:\n" + "".join(
+            f"  p{i}:\n    run: |\n      {gate(f'p{i}')}\n" for i in range(2)))
+        pooled = self.start("run", "pooled.yaml")
+        self.until_value(engine, "headworks_permits_held", 1)
+        self.until_value(engine, "headworks_tasks_waiting_for_permits", 1)
+        self.look(engine)
+        for i in range(2):
+            self.write(f"p{i}.go", "")
+        self.ends(pooled, OK)
+        self.until_value(engine, "headworks_permits_held", 0)
+
     def store_trouble(self, engine):
         """The databases are held so long that commits fail and lines of output are given up."""
         self.start("run", "one.yaml")  # it may give up, the engine may not

@@ -85,6 +85,57 @@ TEST_F(ExplainTaskTest, ReadyWaitsForCreditOrForMaxParallel) {
   EXPECT_NE(Explain("a").find("max_parallel of 2"), std::string::npos);
 }
 
+TEST_F(ExplainTaskTest, PermitNamesThePoolWhatIsHeldAndByWhom) {
+  auto definition = view_.workflow->definition();
+  definition.tasks[0].pool = "gpu";
+  definition.tasks[0].weight = 2;
+  view_.workflow = *model::Workflow::Create(std::move(definition));
+  task("a").state = TaskState::kReady;
+  task("a").reason = model::Reason::kPermit;
+  task("a").not_before = kNow - seconds(90);
+  EXPECT_NE(Explain("a").find("pool gpu is not declared"), std::string::npos) << Explain("a");
+  view_.pools = {{.name = "gpu",
+                  .limit = 4,
+                  .held = 3,
+                  .holders = {{RunNo(3), "train", 3, kNow - seconds(60)}}}};
+  std::string text = Explain("a");
+  EXPECT_NE(text.find("waits for 2 permits of pool gpu since "), std::string::npos) << text;
+  EXPECT_NE(text.find("(1m30s ago)\n3 of 4 are held\nrun 3 holds 3 for task train since "),
+            std::string::npos)
+      << text;
+  view_.pools[0].held = 2;
+  EXPECT_NE(Explain("a").find("those that are free are for tasks with higher priority"),
+            std::string::npos);
+  view_.pools[0].limit = 1;
+  EXPECT_NE(Explain("a").find("pool gpu has only 1 in all; raise its limit"), std::string::npos);
+}
+
+TEST_F(ExplainTaskTest, PendingRunNamesTheLimitsAndWhoHasThePlaces) {
+  auto definition = view_.workflow->definition();
+  definition.max_active_runs = 5;
+  definition.concurrency = {.key = "params.x", .limit = 1, .rate = 2, .rate_per = seconds(60)};
+  view_.workflow = *model::Workflow::Create(std::move(definition));
+  view_.header.state = model::RunState::kPending;
+  view_.header.name.workflow = "w";
+  view_.header.concurrency_key = "acme";
+  model::RunHeader running, zombie;
+  running.run_no = RunNo(3);
+  running.state = model::RunState::kRunning;
+  zombie.run_no = RunNo(2);
+  zombie.state = model::RunState::kCancelled;
+  view_.active_with_key = {zombie, running};
+  const std::string text = Explain("a");
+  EXPECT_NE(text.find("of workflow w at most 5 runs are under way at a time (max_active_runs)\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("of workflow w with concurrency key 'acme' at most 1 runs are under way at a "
+                      "time (concurrency.limit): run 2 (cancelled, but an attempt is not known to "
+                      "be over), run 3 (running)\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("at most 2 runs start within 1m"), std::string::npos) << text;
+}
+
 TEST_F(ExplainTaskTest, ParkedSaysUntilWhenWhyAndWhatIsLeft) {
   task("a").state = TaskState::kParked;
   task("a").reason = model::Reason::kBackoff;

@@ -105,6 +105,11 @@ TEST_F(SettingsTest, NumbersAndSizesAreBounded) {
                                        {"tenant_weights", "", "a=0"},
                                        {"tenant_weights", "a=2", "a=2,a=2"},
                                        {"tenant_weights", "a=2,", "=2"},
+                                       {"pools", "gpu=1,db-1_x=1000000", "gpu=1000001"},
+                                       {"pools", "", "=1"},
+                                       {"pools", "gpu=0", "g pu=1"},
+                                       {"pools", "gpu=2", "gpu=2,gpu=2"},
+                                       {"pools", "gpu=2,", "gpu"},
                                        {"priority_ageing", "0s", "-1s"}}) {
     flags_ = {{key, good}};
     EXPECT_TRUE(Load()) << key << " " << good;

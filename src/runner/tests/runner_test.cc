@@ -236,6 +236,80 @@ TEST_P(RunnerTest, RunsOverTheLimitWaitTheirTurn) {
   EXPECT_EQ(most, 1);
 }
 
+TEST_P(RunnerTest, PoolBoundsTasksOfAllRuns) {
+  std::atomic<int> at_once{0};
+  std::atomic<int> most{0};
+  Function("count", [&](TaskContext&) {
+    most = std::max<int>(most, at_once += 2);
+    std::this_thread::yield();
+    at_once -= 2;
+    return TaskResult<Json>(Json("{}"));
+  });
+  options_.pools = {{"gpu", 5}};
+  Open();
+  WorkflowBuilder w("pooled");
+  w.Task("count").Function("count").Pool("gpu", 2);
+  Register(w);
+  std::vector<RunHandle> handles;
+  handles.reserve(20);
+  for (int i = 0; i < 20; ++i) handles.push_back(Start("pooled"));
+  for (const auto& handle : handles)
+    EXPECT_EQ(StateOf(handle.Wait(30s)), model::RunState::kSucceeded);
+  EXPECT_LE(most, 5);
+  const TenantId tenant("public");
+  EXPECT_TRUE(runner_->limits().ListPermits(tenant)->empty());
+  EXPECT_EQ(runner_->limits().SetPool(tenant, "gpu", 9, Instant{}).error().code, Code::kConflict);
+}
+
+TEST_P(RunnerTest, WorkflowWithPoolsIsRegisteredWhereTheyAreDeclared) {
+  options_.pools = {{"gpu", 1}};
+  Open();
+  const auto registered = [&](int weight) {
+    WorkflowBuilder w("pooled");
+    w.Task("a").Run("true").Pool("db", weight);
+    return runner_->Register(*w.Build());
+  };
+  EXPECT_EQ(registered(1).error().code, Code::kInvalidArgument);
+  EXPECT_NE(registered(1).error().message.find("declared are: gpu (1)"), std::string::npos);
+  EXPECT_TRUE(runner_->limits().SetPool(TenantId("public"), "db", 2, Instant{}));
+  EXPECT_TRUE(registered(2));
+  EXPECT_EQ(registered(3).error().code, Code::kInvalidArgument);
+}
+
+TEST_P(RunnerTest, BadPoolFailsOpen) {
+  for (const auto& pools : {model::PoolLimits{{"g pu", 1}}, {{"gpu", -1}}, {{"gpu", 1'000'001}}}) {
+    options_.pools = pools;
+    const auto opened = Runner::Open(options_);
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().code, Code::kInvalidArgument);
+  }
+}
+
+TEST_P(RunnerTest, StartThatSkipsIsAConflict) {
+  std::binary_semaphore go(0);
+  Function("hold", [&](TaskContext&) {
+    go.acquire();
+    return TaskResult<Json>(Json("{}"));
+  });
+  Open();
+  WorkflowBuilder w("alone");
+  w.Param("customer", "acme");
+  w.Concurrency({.key = "params.customer", .limit = 1, .on_conflict = model::OnConflict::kSkip});
+  w.Task("hold").Function("hold");
+  Register(w);
+  const auto holder = Start("alone");
+  const auto refused = runner_->Start("alone");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kConflict);
+  EXPECT_NE(refused.error().message.find("concurrency key 'acme'"), std::string::npos);
+  const auto wrong = runner_->Start("alone", {.params = {"customer=" + std::string(257, 'x')}});
+  EXPECT_EQ(wrong.error().code, Code::kInvalidArgument);
+  go.release();
+  EXPECT_EQ(StateOf(holder.Wait(30s)), model::RunState::kSucceeded);
+  go.release();
+  EXPECT_EQ(StateOf(Start("alone").Wait(30s)), model::RunState::kSucceeded);
+}
+
 TEST_P(RunnerTest, IdempotencyKeysAreWhatTheTaskSays) {
   std::mutex mutex;
   std::set<std::string> keys;

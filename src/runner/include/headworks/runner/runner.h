@@ -65,6 +65,11 @@ struct RunnerOptions {
   /// else fails Open.
   std::map<std::string, std::uint32_t, std::less<>> tenant_weights;
 
+  /// Pools of the tenant and how many permits each has, 0 to 1,000,000; these alone are declared by
+  /// configuration, others by `limits().SetPool` (`headworks pool set`).  A bad name or limit fails
+  /// Open.
+  model::PoolLimits pools;
+
   /// Attempts, for each executor, that may wait for a thread to hand them over, so that the engine
   /// never waits for a platform that answers slowly.  0 = none: the engine's own thread does it,
   /// which is best for "inline" and "process".  At most 1,000,000.
@@ -202,8 +207,13 @@ class Runner {
   Runner& operator=(const Runner&) = delete;
 
   /// Makes a workflow known under its name; the newest version counts for later starts (I2).
+  /// kInvalidArgument: see CheckPools.
   Status Register(const std::shared_ptr<const model::Workflow>& workflow,
                   std::string_view source = "");
+  /// The pools of the store, and those of RunnerOptions.
+  Result<model::PoolLimits> Pools();
+  /// kInvalidArgument if a task names a pool that is not among them, or weighs more than it has.
+  Status CheckPools(const model::Workflow& workflow);
   /// Starts the registered (or HEADWORKS_WORKFLOW) workflow `name`: "workflow", or
   /// "package::workflow".  Durable when it returns.
   Result<RunHandle> Start(std::string_view name, const StartOptions& options = {});
@@ -223,6 +233,7 @@ class Runner {
   store::RunQuery& query();
   store::WorkflowStore& workflows();
   store::Inbox& inbox();
+  store::LimitStore& limits();
   log_store::LogStore& logs();
 
   std::vector<ServiceHealth> Health() const;
