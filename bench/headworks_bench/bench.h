@@ -77,6 +77,8 @@ Figures Recovery(const Options& options);
 int RecoveryChild(const std::string& path, int runs);
 // dispatch.cc
 Figures DispatchCost(const Options& options);
+// limits.cc
+Figures LimitCost(const Options& options);
 // spawn.cc
 Figures ProgramStart(const Options& options);
 /// Bare starts and waits of /bin/true a second.

@@ -23,6 +23,7 @@ constexpr std::array kWorkloads{
     Workload{"W7", "shapes of real workflows; more from the folder $HEADWORKS_DAGS", Shapes},
     Workload{"W8", "memory of waiting tasks", WaitingMemory},
     Workload{"disp", "the way from the engine to an executor", DispatchCost},
+    Workload{"lim", "pools and concurrency keys", LimitCost},
     Workload{"store", "rounds without an engine", StoreRoundsAlone},
     Workload{"CLI", "start of the program", ProgramStart},
 };
