@@ -117,6 +117,9 @@ class WatchedStore final : public store::Database, private store::RunStore {
                                                 std::size_t limit) override {
     return inner_->runs().ListDue(shards, until, after, limit);
   }
+  Result<std::vector<Held>> ListHeld(std::span<const Shard> shards) override {
+    return inner_->runs().ListHeld(shards);
+  }
   Result<std::optional<model::RunHeader>> FindStartKey(const TenantId& tenant,
                                                        const model::Namespace& name,
                                                        std::string_view start_key) override {
