@@ -72,6 +72,12 @@ std::string_view ReasonName(Reason reason) {
       return "when";
     case Reason::kDeadline:
       return "deadline";
+    case Reason::kPending:
+      return "pending";
+    case Reason::kPendingTimeout:
+      return "pending_timeout";
+    case Reason::kUnknown:
+      return "unknown";
   }
   return "unknown";
 }

@@ -44,6 +44,8 @@ class Stepper {
   Status On(const StartRun&);
   Status On(const QueueTask&);
   Status On(const AttemptStarted&);
+  Status On(const AttemptOverdue&);
+  Status On(const AttemptGivenUp&);
   Status On(const AttemptEnded&);
   Status On(const OfferAnswered&);
   Status On(const WhenEvaluated&);
@@ -65,6 +67,8 @@ class Stepper {
   void Requeue(TaskNo no);
   void Park(TaskNo no, Reason reason, Instant until);
   void Zombify(TaskNo no, TaskState state, Reason reason);
+  /// Queued under that epoch, and nobody has asked it to stop.
+  bool WaitsForStart(TaskNo no, Epoch epoch) const;
   std::uint64_t Seed(TaskNo no) const;
 
   // settle.cc: derivation, propagation, phases.

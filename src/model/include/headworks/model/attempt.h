@@ -72,6 +72,12 @@ enum class Reason : std::uint8_t {
   kWhen = 21,
   /// The task was not over within its `deadline`.
   kDeadline = 22,
+  /// Its executor has it and has not started it within its `start_timeout`.
+  kPending = 23,
+  /// ... nor for `pending_timeout` after that.
+  kPendingTimeout = 24,
+  /// Not started within its `start_timeout`, and its executor cannot say what became of it.
+  kUnknown = 25,
 };
 
 /// One execution of a task run; `(run, epoch)` is unique.
