@@ -27,6 +27,8 @@ struct RunView {
   std::map<TaskNo, std::size_t> latest;
   /// Why the `when` of a task has no value; as far as the latest events tell.
   std::map<TaskNo, std::string> expression_errors;
+  /// Why an attempt had not started in time, by the last look.
+  std::map<TaskNo, std::string> overdue;
   /// Executor and holder of tasks that are queued or running.
   std::map<TaskNo, std::string> holders;
 

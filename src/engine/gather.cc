@@ -151,6 +151,7 @@ void Engine::GatherTimers() {
         break;
     }
   }
+  CheckUnstarted();
 }
 
 void Engine::AddTimer(Timer timer) {
@@ -237,7 +238,7 @@ bool Engine::ApplyLate(const LateAnswer& late) {
   Slot& slot = **loaded;
   if (dropped) Continue(slot, model::ContinueRun{});
   if (late.result.disposition == model::Disposition::kDispatched)
-    Recovered(dispatcher_.LaneOf(slot.run.workflow->task(ref.task)));
+    Recovered(LaneOf(slot, ref.task));
   else
     ApplyLateFailure(slot, ref, late);
   return true;
@@ -352,7 +353,7 @@ void Engine::Enqueue(Work work) {
 Duration Engine::NextDue() const {
   if (!cancels_.empty() || !backlog_.empty() || !isolated_.empty() || !to_inspect_.empty())
     return Duration(0);
-  Duration next = std::min({next_inbox_, lease_due_, next_scan_});
+  Duration next = std::min({next_inbox_, lease_due_, next_scan_, next_start_check_});
   if (due_in_store_ && !memory_full_) next = std::min(next, admit_at_);
   if (!later_.empty()) next = std::min(next, later_at_);
   if (!late_.empty()) next = std::min(next, clock_.Monotonic() + kScanAgain);
