@@ -658,7 +658,7 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
 }
 
 void Engine::Answer(std::vector<Work>& works) {
-  std::size_t starts = 0;
+  std::size_t starts = 0, words = 0;
   for (Work& work : works) {
     if (auto* start = std::get_if<StartWork>(&work.what)) {
       if (work.inbox_id == 0) ++starts;
@@ -666,11 +666,15 @@ void Engine::Answer(std::vector<Work>& works) {
     } else if (auto* command = std::get_if<CommandWork>(&work.what)) {
       if (auto done = std::exchange(command->done, nullptr)) done(command->result);
     } else if (auto* spoken = std::get_if<WordWork>(&work.what)) {
-      if (auto done = std::exchange(spoken->done, nullptr)) done(spoken->reply);
+      if (auto done = std::exchange(spoken->done, nullptr)) {
+        ++words;
+        done(spoken->reply);
+      }
     }
   }
-  if (starts == 0) return;
+  if (starts + words == 0) return;
   const std::scoped_lock lock(mutex_);
+  waiting_words_ -= std::min(waiting_words_, words);
   waiting_starts_ -= std::min(waiting_starts_, starts);
 }
 

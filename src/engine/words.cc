@@ -8,6 +8,14 @@ using executor::Reply;
 using executor::Word;
 
 void Engine::Hear(Word word, std::function<void(Reply)> reply) {
+  std::unique_lock lock(mutex_);
+  // An engine that lost its shards judges nothing any more.
+  if (published_.lost || waiting_words_ >= options_.max_waiting_words) {
+    lock.unlock();
+    return reply(Reply::kAskAgain);
+  }
+  ++waiting_words_;
+  lock.unlock();
   const TenantId tenant = word.key.tenant;
   const RunNo run = word.key.run;
   Post(Work{.tenant = tenant,

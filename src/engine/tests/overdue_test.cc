@@ -208,6 +208,23 @@ TEST_P(OverdueRestartTest, ANextEngineGivesItNoFurtherHour) {
   EXPECT_TRUE(next.Close());
 }
 
+TEST_P(OverdueRestartTest, AfterACrashTheSameEpochIsOfferedIfItNeverArrived) {
+  const RunNo run = Start();  // its row is committed, and it was offered
+  for (const bool arrived : {false, true}) {
+    if (!arrived) platform_.here.clear();
+    const std::size_t offers = platform_.offered.size();
+    clock_.Advance(11s);  // and its engine is gone
+    Engine next({.owner = arrived ? "third" : "second"}, store_, buffer_, evaluator_, clock_,
+                random_, logger_, nullptr);
+    ASSERT_TRUE(next.Open());
+    for (int i = 0; i < 5; ++i) next.Tick();
+    EXPECT_EQ(platform_.offered.size(), offers + (arrived ? 0 : 1));
+    EXPECT_EQ(platform_.offered.back().key.epoch, Epoch(1));
+    EXPECT_EQ(Row(run).state, arrived ? TaskState::kRunning : TaskState::kQueued);
+    EXPECT_EQ(Row(run).losses, 0);
+  }
+}
+
 // ---- What the platform says of tasks.
 
 class DefaultsTest : public EngineTest {

@@ -178,5 +178,30 @@ TEST_F(WordsTest, WhoeverIsNotAnsweredWhenTheEngineClosesAsksAgain) {
   EXPECT_EQ(reply, Reply::kAskAgain);
 }
 
+TEST_F(WordsTest, WordsThatWaitAreBounded) {
+  ASSERT_TRUE(engine_.Close());
+  Engine next({.owner = "next", .max_waiting_words = 2}, store_, dispatcher_, evaluator_, clock_,
+              random_, logger_, nullptr);
+  ASSERT_TRUE(next.Open());
+  std::vector<Reply> replies;
+  const auto say = [&](std::string holder) {
+    next.Hear({key_, std::move(holder), Word::Kind::kStarted},
+              [&](Reply said) { replies.push_back(said); });
+  };
+  say("w1");
+  say("w2");
+  EXPECT_TRUE(replies.empty());
+  say("w3");
+  EXPECT_EQ(replies, std::vector{Reply::kAskAgain});
+  next.Tick();
+  next.Tick();
+  EXPECT_EQ(replies, (std::vector{Reply::kAskAgain, Reply::kGoOn, Reply::kStop}));
+  say("w3");
+  next.Tick();
+  EXPECT_EQ(replies.back(), Reply::kStop) << "there is room again";
+  EXPECT_EQ(replies.size(), 4U);
+  EXPECT_TRUE(next.Close());
+}
+
 }  // namespace
 }  // namespace headworks::engine

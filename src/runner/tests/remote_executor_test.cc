@@ -143,8 +143,9 @@ class Remote final : public executor::Executor {
   void Settled(std::span<const model::AttemptKey>) override {}
   /// What runs elsewhere goes on without an engine.
   Status Drain(Duration) override {
-    const std::scoped_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
     sink_ = nullptr;
+    changed_.wait(lock, [this] { return speaking_ == 0; });
     return {};
   }
 
@@ -238,7 +239,13 @@ class Remote final : public executor::Executor {
       lock.unlock();
       return reply(Reply::kAskAgain);  // no engine is to be reached
     }
-    sink->Hear({key->second, worker.name, static_cast<Word::Kind>(kind), {}}, reply);
+    Word word{key->second, worker.name, static_cast<Word::Kind>(kind), {}};
+    ++speaking_;
+    lock.unlock();
+    sink->Hear(std::move(word), reply);
+    lock.lock();
+    --speaking_;
+    changed_.notify_all();
   }
 
   void OnDeath(const std::string& worker) {
@@ -258,6 +265,7 @@ class Remote final : public executor::Executor {
   std::vector<std::pair<std::string, std::string>> events_;
   std::map<std::pair<std::string, Id>, int> heard_;
   int words_ = 0;
+  int speaking_ = 0;  // calls of the sink that have yet to return
   std::size_t next_ = 0;
   std::vector<std::unique_ptr<Worker>> workers_;
 };

@@ -63,6 +63,8 @@ struct EngineOptions {
   std::size_t max_round_bytes = std::size_t{8} << 20;
   /// Starts that wait in memory for their round; beyond it Start answers kAtCapacity.
   std::size_t max_waiting_starts = 100'000;
+  /// Words that wait for theirs; beyond it Hear answers kAskAgain at once.
+  std::size_t max_waiting_words = 100'000;
 };
 
 /// One committed change, for whoever watches.  What it refers to lives until the call returns.
@@ -444,6 +446,7 @@ class Engine final : public executor::AttemptSink,
   std::condition_variable mail_arrived_;
   std::vector<Mail> mail_;
   std::size_t waiting_starts_ = 0;
+  std::size_t waiting_words_ = 0;
   bool woken_ = false;
   bool queueing_stopped_ = false;
   bool appended_ = false;  // to the inbox, as the store says
