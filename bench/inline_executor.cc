@@ -56,6 +56,9 @@ class Verdicts final : public executor::AttemptSink {
     ended_.push_back(key);
     if (ended_.size() == 1) changed_.notify_one();
   }
+  void Hear(executor::Word, std::function<void(executor::Reply)> reply) override {
+    reply(executor::Reply::kStop);
+  }
   void CapacityChanged() override { changed_.notify_one(); }
 
   std::vector<AttemptKey> Take() {

@@ -48,6 +48,9 @@ class Room final : public executor::AttemptSink, public dispatcher::RetrySink {
  public:
   void Started(const model::AttemptKey&) override {}
   void Ended(const model::AttemptKey&, model::Outcome) override {}
+  void Hear(executor::Word, std::function<void(executor::Reply)> reply) override {
+    reply(executor::Reply::kStop);
+  }
   void CapacityChanged() override {
     const std::scoped_lock lock(mutex_);
     room_ = true;

@@ -4,12 +4,19 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 
 namespace headworks {
 namespace {
 
 constexpr std::size_t kLongestWord = 100;
+
+struct ByteUnit {
+  std::string_view suffix;
+  int shift;
+};
+constexpr ByteUnit kByteUnits[] = {{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}};
 
 /// Length of the UTF-8 sequence at the front of `text`; 0 = invalid.
 std::size_t Utf8SequenceLength(std::string_view text) {
@@ -84,6 +91,28 @@ std::string_view NearestWord(std::string_view word, std::span<const std::string_
 std::string DidYouMean(std::string_view word, std::span<const std::string_view> known) {
   const std::string_view nearest = NearestWord(word, known);
   return nearest.empty() ? std::string() : fmt::format(", did you mean '{}'?", nearest);
+}
+
+Result<std::uint64_t> ParseBytes(std::string_view text) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 50;
+  const auto unit =
+      std::ranges::find_if(kByteUnits, [&](const ByteUnit& u) { return text.ends_with(u.suffix); });
+  const int shift = unit == std::end(kByteUnits) ? 0 : unit->shift;
+  const std::string_view digits = text.substr(0, text.size() - (shift == 0 ? 0 : 3));
+  std::uint64_t number = 0;
+  const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (ec != std::errc() || end != digits.data() + digits.size() || number == 0 ||
+      number > kMost >> shift)
+    return Error{Code::kInvalidArgument,
+                 fmt::format("'{}' is not a size from 1 byte to 1024 TiB, e.g. 64MiB", text)};
+  return number << shift;
+}
+
+std::string FormatBytes(std::uint64_t bytes) {
+  for (const auto& [suffix, shift] : kByteUnits)
+    if (bytes >> shift != 0 && bytes % (std::uint64_t{1} << shift) == 0)
+      return fmt::format("{}{}", bytes >> shift, suffix);
+  return fmt::format("{}", bytes);
 }
 
 }  // namespace headworks

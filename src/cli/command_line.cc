@@ -292,6 +292,8 @@ class CommandTree {
         ->type_name("FILE|NAME");
     show.add_option("--graph", show_.graph, "Draw the tasks instead")
         ->check(CLI::IsMember({"text", "mermaid", "dot", "svg"}));
+    show.add_flag("--effective", show_.effective,
+                  "With the defaults of this platform's configuration (task_timeout, ...)");
   }
 
   void AddFormat(CLI::App& workflow) {

@@ -66,6 +66,7 @@ Result<Exit> ListWorkflows(const Context& context);
 struct ShowWorkflowArgs {
   std::string workflow;  // a file, "-", or a registered name
   std::string graph;     // text, mermaid, dot, svg; empty = none
+  bool effective = false;
 };
 Result<Exit> ShowWorkflow(const Context& context, const ShowWorkflowArgs& args);
 struct FormatArgs {

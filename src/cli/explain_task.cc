@@ -158,6 +158,16 @@ void ExplainRun(const RunView& view, bool engine_live, Instant now,
     lines.push_back("no engine is running on this store; `headworks up` continues all runs");
 }
 
+/// Of an attempt that does not start: what its executor says.
+void ExplainOverdue(const RunView& view, TaskNo task, std::vector<std::string>& lines) {
+  const model::Reason reason = view.tasks[task.value].reason;
+  if (reason != model::Reason::kPending && reason != model::Reason::kPendingTimeout &&
+      reason != model::Reason::kUnknown)
+    return;
+  if (const auto why = view.overdue.find(task); why != view.overdue.end())
+    lines.push_back(why->second);
+}
+
 void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& lines) {
   const model::TaskRun& state = view.tasks[task.value];
   if (state.reason != model::Reason::kNone)
@@ -165,6 +175,7 @@ void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& 
   if (state.reason == model::Reason::kWhen)
     lines.push_back(
         fmt::format("its `when` is false: {}", fmt::join(view.workflow->task(task).when, " && ")));
+  ExplainOverdue(view, task, lines);
   if (const auto error = view.expression_errors.find(task); error != view.expression_errors.end())
     lines.push_back(fmt::format("error: {}", error->second));
   if (const model::AttemptRecord* last = view.LastAttempt(task)) {
@@ -233,6 +244,7 @@ std::vector<std::string> ExplainTask(const RunView& view, TaskNo task, bool engi
         lines.push_back(fmt::format("it is with executor {}", holder->second));
       if (state.state == TaskState::kQueued)
         lines.push_back("it was offered to its executor and has not reported a start yet");
+      ExplainOverdue(view, task, lines);
       break;
     }
     case TaskState::kParked:

@@ -144,13 +144,14 @@ Status RunReader::ReadExpressionErrors(Runner& runner, RunView& view) {
   HEADWORKS_ASSIGN(const auto events,
                    runner.query().ListEvents(tenant_, view.header.run_no, kMostEvents));
   for (const model::RunEventRecord& event : events) {
-    if (event.kind != "expression") continue;
+    if (event.kind != "expression" && event.kind != "overdue") continue;
+    auto& notes = event.kind == "overdue" ? view.overdue : view.expression_errors;
     // "TASK: why"; the id of a task has no colon unless a matrix made it.
     for (std::size_t colon = event.detail.find(": "); colon != std::string::npos;
          colon = event.detail.find(": ", colon + 1)) {
       const auto task = view.workflow->Find(event.detail.substr(0, colon));
       if (!task) continue;
-      view.expression_errors[*task] = event.detail.substr(colon + 2);
+      notes[*task] = event.detail.substr(colon + 2);
       break;
     }
   }

@@ -33,6 +33,8 @@ struct RunView {
   /// Of a pending run: those that have the places it may wait for, by `max_active_runs` and by its
   /// concurrency key.
   std::vector<model::RunHeader> active, active_with_key;
+  /// Why an attempt had not started in time, by the last look.
+  std::map<TaskNo, std::string> overdue;
   /// Executor and holder of tasks that are queued or running.
   std::map<TaskNo, std::string> holders;
 

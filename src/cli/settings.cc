@@ -27,30 +27,6 @@ Result<std::uint64_t> ParseNumber(std::string_view text, std::uint64_t low, std:
   return number;
 }
 
-Result<std::uint64_t> ParseBytes(std::string_view text) {
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 40;
-  std::uint64_t unit = 1;
-  std::string_view digits = text;
-  for (const auto& [suffix, bytes] : {std::pair{"KiB", std::uint64_t{1} << 10},
-                                      {"MiB", std::uint64_t{1} << 20},
-                                      {"GiB", std::uint64_t{1} << 30}}) {
-    if (!digits.ends_with(suffix)) continue;
-    unit = bytes;
-    digits.remove_suffix(3);
-    break;
-  }
-  const auto number = ParseNumber(digits, 1, kMost / unit);
-  if (!number) return Bad(text, "a size from 1 byte to 1024 GiB, e.g. 64MiB");
-  return *number * unit;
-}
-
-std::string FormatBytes(std::uint64_t bytes) {
-  for (const auto& [suffix, shift] : {std::pair{"GiB", 30}, {"MiB", 20}, {"KiB", 10}})
-    if (bytes >> shift != 0 && bytes % (std::uint64_t{1} << shift) == 0)
-      return fmt::format("{}{}", bytes >> shift, suffix);
-  return fmt::format("{}", bytes);
-}
-
 template <auto Member, std::uint64_t Low, std::uint64_t High>
 Status SetNumber(Settings& settings, std::string_view text) {
   HEADWORKS_ASSIGN(const std::uint64_t number, ParseNumber(text, Low, High));
@@ -69,13 +45,16 @@ std::string ShowDuration(Duration duration) {
   if (us % 1'000'000 != 0) return fmt::format("{}ms", us / 1'000);
   return fmt::format("{}s", us / 1'000'000);
 }
+Status ParseTime(std::string_view text, std::int64_t low_ms, Duration& into) {
+  HEADWORKS_ASSIGN(const Duration duration, ParseDuration(text));
+  if (duration < std::chrono::milliseconds(low_ms))
+    return Bad(text, fmt::format("at least {}ms", low_ms));
+  into = duration;
+  return {};
+}
 template <auto Member, std::int64_t LowMs>
 Status SetDuration(Settings& settings, std::string_view text) {
-  HEADWORKS_ASSIGN(const Duration duration, ParseDuration(text));
-  if (duration < std::chrono::milliseconds(LowMs))
-    return Bad(text, fmt::format("at least {}ms", LowMs));
-  settings.runner.*Member = duration;
-  return {};
+  return ParseTime(text, LowMs, settings.runner.*Member);
 }
 template <auto Member>
 std::string GetDuration(const Settings& settings) {
@@ -113,36 +92,91 @@ Status SetTenant(Settings& settings, std::string_view text) {
   return {};
 }
 
-Status SetTenantWeights(Settings& settings, std::string_view text) {
-  settings.runner.tenant_weights.clear();
+/// Calls `set(name, value)` for each "name=value" of a list; a name may stand once.
+template <typename Set>
+Status ForEachPair(std::string_view text, std::string_view example, const Set& set) {
+  std::set<std::string_view> names;
   while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(','));
     text.remove_prefix(std::min(item.size() + 1, text.size()));
     const auto equals = item.find('=');
-    if (equals == 0 || equals == std::string_view::npos)
-      return Bad(item, "a tenant and its weight, e.g. acme=3");
-    HEADWORKS_ASSIGN(const auto weight, ParseNumber(item.substr(equals + 1), 1, kMaxTenantWeight));
-    const std::string_view tenant = item.substr(0, equals);
-    if (!settings.runner.tenant_weights.emplace(tenant, weight).second)
-      return Bad(tenant, "named once only");
+    if (equals == 0 || equals == std::string_view::npos || equals + 1 == item.size())
+      return Bad(item, fmt::format("a name and its value, e.g. {}", example));
+    const std::string_view name = item.substr(0, equals);
+    if (!names.insert(name).second) return Bad(name, "named once only");
+    HEADWORKS_TRY(set(name, item.substr(equals + 1)));
   }
   return {};
 }
 
+Error UnknownName(std::string_view name, std::span<const std::string_view> known) {
+  return {Code::kInvalidArgument, fmt::format("'{}' is none of {}{}", name, fmt::join(known, ", "),
+                                              DidYouMean(name, known))};
+}
+
+Status SetTenantWeights(Settings& settings, std::string_view text) {
+  auto& weights = settings.runner.tenant_weights;
+  weights.clear();
+  return ForEachPair(text, "acme=3",
+                     [&](std::string_view tenant, std::string_view value) -> Status {
+                       HEADWORKS_ASSIGN(const auto weight, ParseNumber(value, 1, kMaxTenantWeight));
+                       weights.emplace(tenant, weight);
+                       return {};
+                     });
+}
+
 Status SetPools(Settings& settings, std::string_view text) {
-  settings.runner.pools.clear();
-  while (!text.empty()) {
-    const std::string_view item = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(item.size() + 1, text.size()));
-    const auto equals = item.find('=');
-    const std::string_view pool = item.substr(0, equals);
-    if (equals == std::string_view::npos || !model::IsPoolName(pool))
-      return Bad(item, "a pool and its permits, e.g. gpu=2");
-    HEADWORKS_ASSIGN(const auto permits,
-                     ParseNumber(item.substr(equals + 1), 0, store::LimitStore::kMaxLimit));
-    if (!settings.runner.pools.emplace(pool, permits).second) return Bad(pool, "named once only");
-  }
+  auto& pools = settings.runner.pools;
+  pools.clear();
+  return ForEachPair(text, "gpu=2", [&](std::string_view pool, std::string_view value) -> Status {
+    if (!model::IsPoolName(pool)) return Bad(pool, "a pool and its permits, e.g. gpu=2");
+    HEADWORKS_ASSIGN(const auto permits, ParseNumber(value, 0, store::LimitStore::kMaxLimit));
+    pools.emplace(pool, permits);
+    return {};
+  });
+}
+
+Status SetTenantExecutors(Settings& settings, std::string_view text) {
+  auto& executors = settings.runner.tenant_executors;
+  executors.clear();
+  return ForEachPair(text, "acme=process", [&](std::string_view tenant, std::string_view key) {
+    executors.emplace(tenant, key);
+    return Status();
+  });
+}
+
+Result<double> ParseFraction(std::string_view text) {
+  double number = 0;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (ec != std::errc() || end != text.data() + text.size()) return Bad(text, "a number");
+  return number;
+}
+
+Status SetResources(model::Resources& resources, std::string_view text) {
+  static constexpr std::string_view kNames[] = {"cpu", "memory"};
+  model::Resources read;
+  HEADWORKS_TRY(ForEachPair(text, "memory=512MiB",
+                            [&](std::string_view name, std::string_view value) -> Status {
+                              if (name == "cpu") {
+                                HEADWORKS_ASSIGN(read.cpu, ParseFraction(value));
+                                if (!(read.cpu >= 0.001 && read.cpu <= 1'024))
+                                  return Bad(value, "0.001 to 1024");
+                              } else if (name == "memory") {
+                                HEADWORKS_ASSIGN(read.memory, ParseBytes(value));
+                              } else {
+                                return UnknownName(name, kNames);
+                              }
+                              return {};
+                            }));
+  resources = read;
   return {};
+}
+
+std::string GetResources(const model::Resources& resources) {
+  std::vector<std::string> parts;
+  if (resources.cpu > 0) parts.push_back(fmt::format("cpu={}", resources.cpu));
+  if (resources.memory > 0) parts.push_back("memory=" + FormatBytes(resources.memory));
+  return fmt::format("{}", fmt::join(parts, ","));
 }
 
 template <typename Enum>
@@ -167,6 +201,44 @@ std::string Chosen(Enum value, const Choice<Enum> (&choices)[N]) {
   for (const auto& [name, choice] : choices)
     if (choice == value) return std::string(name);
   return {};
+}
+
+constexpr Choice<model::Backoff> kBackoffs[] = {{"fixed", model::Backoff::kFixed},
+                                                {"linear", model::Backoff::kLinear},
+                                                {"exponential", model::Backoff::kExponential}};
+
+Status SetRetry(Settings& settings, std::string_view text) {
+  static constexpr std::string_view kNames[] = {"max_attempts", "backoff", "initial",
+                                                "max",          "jitter",  "max_losses"};
+  model::PlatformDefaults defaults = settings.runner.defaults;
+  model::RetryPolicy& retry = defaults.retry = {};
+  const auto count = [](std::string_view value, int& into) -> Status {
+    HEADWORKS_ASSIGN(const auto number, ParseNumber(value, 1, 1'000));
+    into = static_cast<int>(number);
+    return {};
+  };
+  HEADWORKS_TRY(ForEachPair(text, "max_attempts=3",
+                            [&](std::string_view name, std::string_view value) -> Status {
+                              if (name == "max_attempts") return count(value, retry.max_attempts);
+                              if (name == "max_losses") return count(value, retry.max_losses);
+                              if (name == "backoff") return Choose(retry.backoff, value, kBackoffs);
+                              if (name == "initial") return ParseTime(value, 0, retry.initial);
+                              if (name == "max") return ParseTime(value, 0, retry.max);
+                              if (name != "jitter") return UnknownName(name, kNames);
+                              HEADWORKS_ASSIGN(retry.jitter, ParseFraction(value));
+                              return {};
+                            }));
+  HEADWORKS_TRY(defaults.Check());
+  settings.runner.defaults = defaults;
+  return {};
+}
+
+std::string GetRetry(const Settings& settings) {
+  const model::RetryPolicy& retry = settings.runner.defaults.retry;
+  return fmt::format("max_attempts={},backoff={},initial={},max={},jitter={},max_losses={}",
+                     retry.max_attempts, Chosen(retry.backoff, kBackoffs),
+                     ShowDuration(retry.initial), ShowDuration(retry.max), retry.jitter,
+                     retry.max_losses);
 }
 
 constexpr Choice<OutputFormat> kOutputs[] = {
@@ -228,7 +300,43 @@ constexpr Setting kSettings[] = {
      "How long leaving waits for an executor to answer what is being handed over.", "",
      SetDuration<&R::dispatch_drain_timeout, 0>, GetDuration<&R::dispatch_drain_timeout>},
     {"task_timeout", "duration", "For tasks without a timeout of their own. 0s = none.", "",
-     SetDuration<&R::task_timeout, 0>, GetDuration<&R::task_timeout>},
+     [](Settings& s, std::string_view t) { return ParseTime(t, 0, s.runner.defaults.timeout); },
+     [](const Settings& s) { return ShowDuration(s.runner.defaults.timeout); }},
+    {"task_start_timeout", "duration",
+     "For tasks without a start_timeout of their own: then the executor of an attempt is asked "
+     "why it has not started.",
+     "",
+     [](Settings& s, std::string_view t) {
+       return ParseTime(t, 1, s.runner.defaults.start_timeout);
+     },
+     [](const Settings& s) { return ShowDuration(s.runner.defaults.start_timeout); }},
+    {"task_retry", "name=value,...",
+     "For tasks that do not say so themselves, field by field: max_attempts, backoff, initial, "
+     "max, jitter, max_losses.",
+     "max_attempts=1,backoff=exponential,initial=1s,max=5m,jitter=0.2,max_losses=6", SetRetry,
+     GetRetry},
+    {"task_resources", "name=value,...",
+     "What tasks ask for that do not say so themselves: cpu, memory.", "",
+     [](Settings& s, std::string_view t) { return SetResources(s.runner.defaults.resources, t); },
+     [](const Settings& s) { return GetResources(s.runner.defaults.resources); }},
+    {"max_task_resources", "name=value,...",
+     "What a task may ask for, or it is refused: cpu, memory. What is not named has no limit.", "",
+     [](Settings& s, std::string_view t) { return SetResources(s.runner.max_resources, t); },
+     [](const Settings& s) { return GetResources(s.runner.max_resources); }},
+    {"pending_timeout", "duration",
+     "How long an attempt that has not started in time may stay pending with its executor, or "
+     "unknown to it, before its task fails.",
+     "", SetDuration<&R::pending_timeout, 0>, GetDuration<&R::pending_timeout>},
+    {"tenant_executors", "name=executor,...",
+     "Tenants all of whose tasks go to another executor than those of the others.", "",
+     SetTenantExecutors,
+     [](const Settings& s) {
+       std::vector<std::string> all;
+       all.reserve(s.runner.tenant_executors.size());
+       for (const auto& [tenant, key] : s.runner.tenant_executors)
+         all.push_back(fmt::format("{}={}", tenant, key));
+       return fmt::format("{}", fmt::join(all, ","));
+     }},
     {"priority_ageing", "duration",
      "Waiting so long counts as much as one step of priority. 0s = nothing.", "",
      SetDuration<&R::priority_ageing, 0>, GetDuration<&R::priority_ageing>},

@@ -101,14 +101,21 @@ std::string TaskTable(const model::Workflow& workflow) {
 }  // namespace
 
 Result<Exit> ShowWorkflow(const Context& context, const ShowWorkflowArgs& args) {
-  HEADWORKS_ASSIGN(const Shown shown, Find(context, args.workflow));
+  HEADWORKS_ASSIGN(Shown shown, Find(context, args.workflow));
+  if (args.effective) {
+    const model::PlatformDefaults& defaults = context.settings().runner.defaults;
+    HEADWORKS_TRY(defaults.Check());
+    HEADWORKS_ASSIGN(shown.workflow, model::Workflow::FromCanonicalJson(
+                                         shown.workflow->canonical_json(), defaults));
+  }
   const model::Workflow& workflow = *shown.workflow;
   if (!args.graph.empty()) {
     HEADWORKS_TRY(PrintGraph(context, workflow, args.graph));
     return Exit::kOk;
   }
   if (!context.wants_table()) {
-    json::object definition = spec::DefinitionJson(workflow);
+    json::object definition = spec::DefinitionJson(
+        workflow, args.effective ? spec::Detail::kEffective : spec::Detail::kSaid);
     if (shown.record) {
       json::object object = WorkflowJson(*shown.record);
       object["definition"] = std::move(definition);

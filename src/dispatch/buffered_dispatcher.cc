@@ -108,7 +108,7 @@ OfferResult BufferedDispatcher::Dispatch(const Attempt& attempt) {
     return NotTaken(DispatchError::kNoCapacity, closed_ ? "the dispatch buffer is closing"
                                                         : "the dispatch buffer is not started");
   if (entries_.contains(IdOf(attempt.key))) return {.answered = false};
-  Lane& lane = lanes_[ports_.inner.LaneOf(attempt.task())];
+  Lane& lane = lanes_[ports_.inner.LaneOf(attempt.key.tenant, attempt.task())];
   if (lane.queue.size() >= config_.buffer_size) {
     lane.room_wanted = true;
     ports_.metrics.AtCapacity();
@@ -131,7 +131,9 @@ BufferedDispatcher::Entry& BufferedDispatcher::PutLocked(const Attempt& attempt,
     node.key() = id;
     entry = &entries_.insert(std::move(node)).position->second;
   }
-  *entry = {.attempt = attempt, .lane = ports_.inner.LaneOf(attempt.task()), .taken_at = now};
+  *entry = {.attempt = attempt,
+            .lane = ports_.inner.LaneOf(attempt.key.tenant, attempt.task()),
+            .taken_at = now};
   ++lanes_[entry->lane].entries;
   lanes_[entry->lane].queue.push_back(entry);
   DepthChangedLocked(+1);

@@ -4,9 +4,27 @@
 
 #include <algorithm>
 
+#include "headworks/base/text.h"
+
 namespace headworks::dispatch {
 
-DefaultDispatcher::DefaultDispatcher(Routes routes) : routes_(std::move(routes)) {}
+namespace {
+
+/// Why policy forbids a task; empty = it does not.
+std::string Forbidden(const model::Resources& asked, const model::Resources& most) {
+  if (most.cpu > 0 && asked.cpu > most.cpu)
+    return fmt::format("it asks for {} processors, and at most {} are allowed here", asked.cpu,
+                       most.cpu);
+  if (most.memory > 0 && asked.memory > most.memory)
+    return fmt::format("it asks for {} of memory, and at most {} is allowed here",
+                       FormatBytes(asked.memory), FormatBytes(most.memory));
+  return {};
+}
+
+}  // namespace
+
+DefaultDispatcher::DefaultDispatcher(Routes routes, const DispatchPolicy& policy)
+    : routes_(std::move(routes)), policy_(policy) {}
 
 Status DefaultDispatcher::RegisterExecutor(std::string key, executor::Executor& executor) {
   if (HasExecutor(key))
@@ -36,11 +54,17 @@ Result<std::size_t> DefaultDispatcher::LaneFor(const std::string& key) {
 Status DefaultDispatcher::Start(executor::AttemptSink& sink) {
   HEADWORKS_ASSIGN(function_lane_, LaneFor(routes_.functions));
   HEADWORKS_ASSIGN(command_lane_, LaneFor(routes_.commands));
+  for (const auto& [tenant, key] : routes_.tenants) {
+    HEADWORKS_ASSIGN(tenant_lanes_[tenant], LaneFor(key));
+  }
   for (const Lane& lane : lanes_) HEADWORKS_TRY(lane.executor->Start(sink));
   return {};
 }
 
-std::size_t DefaultDispatcher::LaneOf(const model::Task& task) const {
+std::size_t DefaultDispatcher::LaneOf(const TenantId& tenant, const model::Task& task) const {
+  if (!tenant_lanes_.empty())
+    if (const auto own = tenant_lanes_.find(tenant.value); own != tenant_lanes_.end())
+      return own->second;
   return std::holds_alternative<model::FunctionAction>(task.action) ? function_lane_
                                                                     : command_lane_;
 }
@@ -50,17 +74,23 @@ executor::Capacity DefaultDispatcher::GetCapacity(std::size_t lane) const {
 }
 
 executor::OfferResult DefaultDispatcher::Dispatch(const executor::Attempt& attempt) {
-  return lanes_[LaneOf(attempt.task())].executor->Offer(attempt);
+  const model::Task& task = attempt.task();
+  if (const std::string why = Forbidden(task.resources, policy_.max_resources); !why.empty())
+    return NotTaken(executor::DispatchError::kValidation, why);
+  if (policy_.warm_placer != nullptr &&
+      policy_.warm_placer->Assign(attempt.workflow->version(), attempt))
+    return {};
+  return lanes_[LaneOf(attempt)].executor->Offer(attempt);
 }
 
 void DefaultDispatcher::Cancel(const executor::Attempt& attempt) {
-  lanes_[LaneOf(attempt.task())].executor->Cancel(attempt.key);
+  lanes_[LaneOf(attempt)].executor->Cancel(attempt.key);
 }
 
 std::vector<std::vector<std::size_t>> DefaultDispatcher::ByLane(
     std::span<const executor::Attempt> attempts) const {
   std::vector<std::vector<std::size_t>> groups(lanes_.size());
-  for (std::size_t i = 0; i < attempts.size(); ++i) groups[LaneOf(attempts[i].task())].push_back(i);
+  for (std::size_t i = 0; i < attempts.size(); ++i) groups[LaneOf(attempts[i])].push_back(i);
   return groups;
 }
 

@@ -122,6 +122,8 @@ Status Engine::Close() {
   for (auto& work : works) {
     if (auto* start = std::get_if<StartWork>(&work.what)) start->result = closed;
     if (auto* command = std::get_if<CommandWork>(&work.what)) command->result = closed;
+    if (auto* spoken = std::get_if<WordWork>(&work.what))
+      spoken->reply = executor::Reply::kAskAgain;
   }
   Answer(works);
   if (lost_) return {};

@@ -154,6 +154,7 @@ void Engine::GatherTimers() {
         break;
     }
   }
+  CheckUnstarted();
 }
 
 void Engine::AddTimer(Timer timer) {
@@ -240,7 +241,7 @@ bool Engine::ApplyLate(const LateAnswer& late) {
   Slot& slot = **loaded;
   if (dropped) Continue(slot, model::ContinueRun{});
   if (late.result.disposition == model::Disposition::kDispatched)
-    Recovered(dispatcher_.LaneOf(slot.run.workflow->task(ref.task)));
+    Recovered(LaneOf(slot, ref.task));
   else
     ApplyLateFailure(slot, ref, late);
   return true;
@@ -358,7 +359,7 @@ Duration Engine::NextDue() const {
   if (!cancels_.empty() || !backlog_.empty() || !isolated_.empty() || !to_inspect_.empty() ||
       grant_more_)
     return Duration(0);
-  Duration next = std::min({next_inbox_, lease_due_, next_scan_});
+  Duration next = std::min({next_inbox_, lease_due_, next_scan_, next_start_check_});
   if (due_in_store_ && !memory_full_) next = std::min(next, admit_at_);
   if (!later_.empty()) next = std::min(next, later_at_);
   if (!late_.empty() || !holders_.empty()) next = std::min(next, clock_.Monotonic() + kScanAgain);

@@ -18,8 +18,8 @@ void Engine::Measure(Slot& slot) {
     ++stats_.attempts_ended[static_cast<std::size_t>(outcome.verdict)];
     LogEnd(slot, record);
     if (outcome.started_at == Instant{} || outcome.ended_at < outcome.started_at) continue;
-    stats_.lanes[dispatcher_.LaneOf(slot.run.workflow->task(record.task))].attempt_duration.Observe(
-        outcome.ended_at - outcome.started_at);
+    stats_.lanes[LaneOf(slot, record.task)].attempt_duration.Observe(outcome.ended_at -
+                                                                     outcome.started_at);
   }
   CountTasks(slot, true);
 }
@@ -31,7 +31,8 @@ void Engine::LogOffer(std::string_view message, const executor::Attempt& attempt
   const LogLevel level = usual ? LogLevel::kDebug : LogLevel::kInfo;
   if (!logger_.Wants(level)) return;
   const Logger::Field fields[] = {
-      {"executor", std::string(dispatcher_.LaneName(dispatcher_.LaneOf(attempt.task())))},
+      {"executor",
+       std::string(dispatcher_.LaneName(dispatcher_.LaneOf(attempt.key.tenant, attempt.task())))},
       {"disposition",
        std::string(result.answered ? model::DispositionName(result.disposition) : "buffered")},
       {"cause", result.cause},

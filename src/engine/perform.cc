@@ -66,6 +66,8 @@ void Engine::PerformSlot(Slot& slot, Effects& effects) {
     const LiveRef over{slot.run.header.run_no, record.task, record.epoch};
     soft_failures_.erase(over);
     overcome_failures_.erase(over);
+    DropOverdue(over);
+    if (ClaimOf(slot, record.task, record.epoch) != nullptr) slot.claims.erase(record.task);
   }
   for (const auto& offer : changes.offers)
     if (slot.run.tasks[offer.task.value].epoch == offer.epoch &&
@@ -129,8 +131,7 @@ executor::Attempt Engine::MakeAttempt(const Slot& slot, TaskNo task, Epoch epoch
   attempt.try_no = state.tries + 1;
   attempt.generation = state.generation;
   attempt.priority = header.priority + slot.run.workflow->task(task).priority;
-  const Duration timeout = slot.run.workflow->task(task).timeout;
-  attempt.timeout = timeout > Duration(0) ? timeout : options_.task_timeout;
+  attempt.timeout = slot.run.workflow->task(task).timeout;
   attempt.workflow = slot.run.workflow;
   return attempt;
 }
@@ -155,6 +156,10 @@ void Engine::Offer(const executor::Attempt& attempt) {
     return;
   }
   if (task.cancel_sent) return Doubt(attempt);  // an executor may have it nevertheless
+  DropOverdue(ref);
+  if (task.reason == model::Reason::kPending || task.reason == model::Reason::kUnknown) {
+    backlog_.push_back(EventOf(*slot->second, model::AttemptOverdue{ref.task, ref.epoch}));
+  }
   const executor::OfferResult result = dispatcher_.Dispatch(attempt);
   LogOffer("attempt offered", attempt, result);
   Answered(*slot->second, attempt, result);
@@ -163,12 +168,13 @@ void Engine::Offer(const executor::Attempt& attempt) {
 void Engine::Answered(const Slot& slot, const executor::Attempt& attempt,
                       const executor::OfferResult& result) {
   const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
-  const std::size_t lane = dispatcher_.LaneOf(attempt.task());
+  const std::size_t lane = dispatcher_.LaneOf(attempt.key.tenant, attempt.task());
   switch (result.disposition) {
     case model::Disposition::kDispatched:
-      if (auto overcome = soft_failures_.extract(ref); overcome && overcome.mapped().answers > 0)
+      if (auto overcome = soft_failures_.extract(ref))
         overcome_failures_.insert_or_assign(ref, overcome.mapped());
       if (result.answered) Recovered(lane);
+      WatchStart(slot, ref);
       return;
     case model::Disposition::kDeferred:
       soft_failures_[ref].due = Duration(0);
@@ -214,7 +220,7 @@ void Engine::Recovered(std::size_t lane) {
     // every second offer is a hurried one.
     const bool hurried = soft.last_hurried >= 0 && soft.answers <= soft.last_hurried + 1;
     if (soft.answers <= 0 || hurried || slot == slots_.end() ||
-        dispatcher_.LaneOf(slot->second->run.workflow->task(ref.task)) != lane)
+        LaneOf(*slot->second, ref.task) != lane)
       continue;
     const Duration delay(static_cast<Duration::rep>(
         Mix64(static_cast<std::uint64_t>(ref.run.value * 1'000'003 + ref.epoch.value)) %
@@ -289,10 +295,17 @@ void Engine::AskLater(const Unanswered& unanswered) {
 void Engine::EndUnstarted(const LiveRef& ref, model::Verdict verdict) {
   const auto slot = slots_.find(ref.run);
   if (slot == slots_.end()) return;
+  const bool unstarted =
+      slot->second->run.tasks[ref.task.value].state != model::TaskState::kRunning;
   model::Outcome outcome{.verdict = verdict};
   if (verdict == model::Verdict::kCancelled) outcome.reason = model::Reason::kCancelRequested;
-  backlog_.push_back(
-      EventOf(*slot->second, model::AttemptEnded{ref.task, ref.epoch, std::move(outcome)}));
+  if (verdict == model::Verdict::kLost) {
+    outcome.reason = model::Reason::kLost;
+    outcome.error = "its executor took it, did not start it in time, and does not have it";
+    outcome.ended_at = clock_.Now();
+  }
+  backlog_.push_back(EventOf(
+      *slot->second, model::AttemptEnded{ref.task, ref.epoch, std::move(outcome), unstarted}));
 }
 
 void Engine::InspectRecovered() {
@@ -315,32 +328,55 @@ void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspect
     soft_failures_.erase(ref);
     return;
   }
-  if (!std::holds_alternative<executor::Absent>(answer) &&
-      !std::holds_alternative<executor::Unknown>(answer))
-    soft_failures_.erase(ref);
-  if (std::holds_alternative<executor::Absent>(answer)) {
-    const bool cancelled = task.cancel_sent;
-    if (start_tasks_ && !cancelled) {
-      if (const auto soft = soft_failures_.find(ref);
-          soft != soft_failures_.end() && soft->second.answers == kInDoubt)
-        soft_failures_.erase(soft);
-      return Offer(attempt);  // the same epoch again (I4)
-    }
-    EndUnstarted(ref, cancelled ? model::Verdict::kCancelled : model::Verdict::kInterrupted);
-  } else if (auto* ended = std::get_if<executor::Ended>(&answer)) {
-    backlog_.push_back(EventOf(
-        *slot->second, model::AttemptEnded{ref.task, ref.epoch, std::move(ended->outcome)}));
-  } else if (std::holds_alternative<executor::Running>(answer)) {
-    backlog_.push_back(EventOf(*slot->second, model::AttemptStarted{ref.task, ref.epoch}));
-  } else if (const auto* unknown = std::get_if<executor::Unknown>(&answer)) {
+  const bool unstarted = task.state == model::TaskState::kQueued && !task.cancel_sent;
+  if (const Claim* claim = ClaimOf(*slot->second, ref.task, ref.epoch);
+      claim != nullptr && claim->heard && std::holds_alternative<executor::Absent>(answer))
+    answer = executor::Unknown{"its executor does not have it, but " + claim->holder + " holds it"};
+  if (std::holds_alternative<executor::Absent>(answer)) return ApplyAbsence(attempt, task);
+  if (const auto* unknown = std::get_if<executor::Unknown>(&answer)) {
     executor::ForAttempt(logger_, attempt)
         .Warning("it is not known what became of an attempt; asking again",
                  {{"why", unknown->why}});
+    if (unstarted)
+      NoteOverdue(*slot->second, attempt, model::Reason::kUnknown,
+                  "its executor cannot say what became of it: " + unknown->why);
+    else
+      AskAboutStart(attempt, {});
     // Asked about twice in one go, it may have been offered in between: that has its own timer.
     if (const auto soft = soft_failures_.find(ref);
         soft != soft_failures_.end() && soft->second.answers == kInDoubt)
       ArmSoft(ref, soft->second, Timer::Kind::kInspect, kInspectAgain);
+    return;
   }
+  soft_failures_.erase(ref);
+  if (const auto* pending = std::get_if<executor::Pending>(&answer)) {
+    if (unstarted && overdue_.contains(ref))
+      NoteOverdue(*slot->second, attempt, model::Reason::kPending,
+                  "its executor has it: " + pending->reason);
+    else if (unstarted)
+      WatchStart(*slot->second, ref);
+    else
+      AskAboutStart(attempt, {});
+    return;
+  }
+  DropOverdue(ref);
+  if (auto* ended = std::get_if<executor::Ended>(&answer))
+    backlog_.push_back(EventOf(
+        *slot->second, model::AttemptEnded{ref.task, ref.epoch, std::move(ended->outcome)}));
+  else
+    backlog_.push_back(EventOf(*slot->second, model::AttemptStarted{ref.task, ref.epoch}));
+}
+
+void Engine::ApplyAbsence(const executor::Attempt& attempt, const model::TaskRun& task) {
+  const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
+  if (task.cancel_sent) return EndUnstarted(ref, model::Verdict::kCancelled);
+  if (!start_tasks_) return EndUnstarted(ref, model::Verdict::kInterrupted);
+  const auto soft = soft_failures_.find(ref);
+  const bool doubted = soft != soft_failures_.end() && soft->second.answers == kInDoubt;
+  if (doubted) soft_failures_.erase(soft);
+  if (const auto overdue = overdue_.find(ref); !doubted && overdue != overdue_.end())
+    return ApplyOverdueAbsence(attempt, overdue->second);
+  Offer(attempt);  // the same epoch again (I4)
 }
 
 }  // namespace headworks::engine

@@ -116,7 +116,7 @@ void Engine::ReservePermits() {
     const auto slot = slots_.find(ask.ready.run);
     if (slot == slots_.end()) continue;
     const model::Task& task = slot->second->run.workflow->task(ask.ready.task);
-    lanes_[dispatcher_.LaneOf(task)].ready.Push(ask.tenant, ask.ready);
+    lanes_[dispatcher_.LaneOf(ask.tenant, task)].ready.Push(ask.tenant, ask.ready);
   }
 }
 

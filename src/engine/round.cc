@@ -187,9 +187,12 @@ void Engine::Park(const TenantId& tenant, RunNo run, const std::string& why,
   logger_.Error("run is parked as stuck",
                 {{"tenant", tenant.value}, {"run", std::to_string(run.value)}, {"reason", why}});
   Evict(run);
-  for (auto& work : works)
+  for (auto& work : works) {
     if (auto* command = std::get_if<CommandWork>(&work.what))
       command->result = Error{Code::kInternal, "the run is parked as stuck: " + why};
+    if (auto* spoken = std::get_if<WordWork>(&work.what))
+      spoken->reply = executor::Reply::kAskAgain;
+  }
   Answer(works);
   // Events wait for `unstick`; commands from the inbox are read again, and answered "stuck".
   auto& held = stuck_works_[run];
@@ -233,6 +236,7 @@ void Engine::MarkStuck() {
 bool Engine::Apply(Work& work) {
   if (auto* event = std::get_if<model::Event>(&work.what)) return ApplyEvent(work, *event);
   if (auto* start = std::get_if<StartWork>(&work.what)) return ApplyStart(work, *start);
+  if (auto* spoken = std::get_if<WordWork>(&work.what)) return ApplyWord(work, *spoken);
   return ApplyCommand(work, std::get<CommandWork>(work.what));
 }
 
@@ -301,9 +305,9 @@ Status Engine::StepSlot(Slot& slot, const model::Event& event) {
   if (!active_runs_.empty() && !ran && slot.run.header.state == model::RunState::kRunning)
     for (const RunGroup& group : GroupsOf(slot.run.header)) active_runs_.Started(group);
   for (std::size_t i = attempts; i < slot.changes.attempts.size(); ++i)
-    --lanes_[dispatcher_.LaneOf(slot.run.workflow->task(slot.changes.attempts[i].task))].live;
+    --lanes_[LaneOf(slot, slot.changes.attempts[i].task)].live;
   for (std::size_t i = offers; i < slot.changes.offers.size(); ++i)
-    ++lanes_[dispatcher_.LaneOf(slot.run.workflow->task(slot.changes.offers[i].task))].live;
+    ++lanes_[LaneOf(slot, slot.changes.offers[i].task)].live;
   if (slot.run.workflow->has_pools()) MovePermits(slot, attempts, offers);
   for (std::size_t i = outputs; i < slot.changes.outputs.size(); ++i)
     round_bytes_ += slot.changes.outputs[i].second.size();
@@ -515,7 +519,7 @@ bool Engine::AtMaxParallel(const Slot& slot) {
 void Engine::QueueAgain(Slot& slot, TaskNo task) {
   // Loading the run made its tasks ready for credit already; but in a half round the same is to be
   // done, or the run that cannot be committed is never found.
-  const std::size_t lane = dispatcher_.LaneOf(slot.run.workflow->task(task));
+  const std::size_t lane = LaneOf(slot, task);
   if (lanes_[lane].live >= dispatcher_.GetCapacity(lane).max || AtMaxParallel(slot)) return;
   if (!slot.run.workflow->task(task).pool.empty() &&
       !MayTakePermits(AskOf(slot, MakeReady(slot, task))))
@@ -586,8 +590,9 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
       store::RunWrite::TaskWrite row{.row = model::ToStored(slot.run, task),
                                      .known = slot.run.tasks[task.value].stored};
       if (model::IsLive(row.row.state) || row.row.zombie) {
-        row.executor = dispatcher_.LaneName(dispatcher_.LaneOf(slot.run.workflow->task(task)));
-        row.holder = options_.owner;
+        row.executor = dispatcher_.LaneName(LaneOf(slot, task));
+        const Claim* claim = ClaimOf(slot, task, row.row.epoch);
+        row.holder = claim != nullptr ? claim->holder : options_.owner;
       }
       write.tasks.push_back(std::move(row));
     }
@@ -626,17 +631,23 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
 }
 
 void Engine::Answer(std::vector<Work>& works) {
-  std::size_t starts = 0;
+  std::size_t starts = 0, words = 0;
   for (Work& work : works) {
     if (auto* start = std::get_if<StartWork>(&work.what)) {
       if (work.inbox_id == 0) ++starts;
       if (auto done = std::exchange(start->done, nullptr)) done(start->result);
     } else if (auto* command = std::get_if<CommandWork>(&work.what)) {
       if (auto done = std::exchange(command->done, nullptr)) done(command->result);
+    } else if (auto* spoken = std::get_if<WordWork>(&work.what)) {
+      if (auto done = std::exchange(spoken->done, nullptr)) {
+        ++words;
+        done(spoken->reply);
+      }
     }
   }
-  if (starts == 0) return;
+  if (starts + words == 0) return;
   const std::scoped_lock lock(mutex_);
+  waiting_words_ -= std::min(waiting_words_, words);
   waiting_starts_ -= std::min(waiting_starts_, starts);
 }
 

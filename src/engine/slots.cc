@@ -18,7 +18,7 @@ Result<std::shared_ptr<const model::Workflow>> Engine::LoadWorkflow(const Tenant
   const std::string key = tenant.value + "/" + version;
   if (const auto known = workflows_.find(key); known != workflows_.end()) return known->second;
   HEADWORKS_ASSIGN(const std::string text, database_.workflows().GetVersion(tenant, version));
-  HEADWORKS_ASSIGN(auto workflow, model::Workflow::FromCanonicalJson(text));
+  HEADWORKS_ASSIGN(auto workflow, model::Workflow::FromCanonicalJson(text, options_.defaults));
   // Versions that no run in memory uses are dropped once there are many.
   if (workflows_.size() > 1'000)
     std::erase_if(workflows_, [](const auto& entry) { return entry.second.use_count() == 1; });
@@ -47,7 +47,8 @@ Status Engine::CheckExecutors(const model::Workflow& workflow, const store::RunI
                               const model::Changes& effects) const {
   for (const auto& live : effects.offers) {
     const model::Task& task = workflow.task(live.task);
-    const std::string_view now = dispatcher_.LaneName(dispatcher_.LaneOf(task));
+    const std::string_view now =
+        dispatcher_.LaneName(dispatcher_.LaneOf(TenantId(workflow.name().tenant), task));
     const auto row = std::ranges::lower_bound(image.tasks, live.task, {}, &model::StoredTask::task);
     const std::string& then = image.executors[static_cast<std::size_t>(row - image.tasks.begin())];
     if (then != now)
@@ -105,20 +106,33 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
       PushTimer(slot, timer, now);
   }
   std::unordered_map<TaskNo, const std::string*> holders;
-  for (std::size_t i = 0; i < image.tasks.size(); ++i)
-    holders.emplace(image.tasks[i].task, &image.holders[i]);
+  for (std::size_t i = 0; i < image.tasks.size(); ++i) {
+    const model::StoredTask& row = image.tasks[i];
+    holders.emplace(row.task, &image.holders[i]);
+    if ((row.state == model::TaskState::kRunning || row.zombie) &&
+        image.holders[i] != options_.owner)
+      slot.claims.emplace(row.task, Claim{row.epoch, image.holders[i], false});
+    else if (row.reason == model::Reason::kPending || row.reason == model::Reason::kUnknown)
+      // Its clock goes on: no further incarnation gives it another hour.
+      overdue_.try_emplace(
+          {run, row.task, row.epoch},
+          Overdue{.since = clock_.Monotonic() - std::max(now - row.since, Duration(0))});
+  }
   for (const auto& offer : effects.offers) {
-    ++lanes_[dispatcher_.LaneOf(slot.run.workflow->task(offer.task))].live;
+    ++lanes_[LaneOf(slot, offer.task)].live;
     // What this incarnation handed out is still where it was.
     const auto holder = holders.find(offer.task);
     const LiveRef ref{run, offer.task, offer.epoch};
     const auto soft = soft_failures_.find(ref);
     if (soft != soft_failures_.end() && soft->second.answers == kAnsweredNo) continue;
     const bool mine = holder != holders.end() && *holder->second == options_.owner;
+    if (mine && soft == soft_failures_.end() &&
+        slot.run.tasks[offer.task.value].state == model::TaskState::kQueued)
+      WatchStart(slot, ref);
     if (!mine || (soft != soft_failures_.end() && soft->second.answers == kInDoubt))
       Doubt(MakeAttempt(slot, offer.task, offer.epoch));
     else if (soft != soft_failures_.end())
-      lanes_[dispatcher_.LaneOf(slot.run.workflow->task(offer.task))].deferred.push_back(ref);
+      lanes_[LaneOf(slot, offer.task)].deferred.push_back(ref);
   }
   for (const auto& cancel : effects.cancels) CancelAttempt(slot, cancel.task, cancel.epoch);
   if (effects.more || !slot.due.empty()) Continue(slot, model::ContinueRun{});
@@ -137,7 +151,7 @@ void Engine::Visit(Slot& slot) {
 ReadyTask Engine::MakeReady(const Slot& slot, TaskNo task) {
   const model::Task& spec = slot.run.workflow->task(task);
   const model::RunHeader& header = slot.run.header;
-  const ReadyQueue& ready = lanes_[dispatcher_.LaneOf(spec)].ready;
+  const ReadyQueue& ready = lanes_[LaneOf(slot, task)].ready;
   Duration since = clock_.Monotonic();
   // One that asked for permits before a restart is as old as its question.
   if (const model::TaskRun& state = slot.run.tasks[task.value];
@@ -147,16 +161,14 @@ ReadyTask Engine::MakeReady(const Slot& slot, TaskNo task) {
 }
 
 void Engine::PushReady(Slot& slot, TaskNo task) {
-  lanes_[dispatcher_.LaneOf(slot.run.workflow->task(task))].ready.Push(slot.run.header.tenant,
-                                                                       MakeReady(slot, task));
+  lanes_[LaneOf(slot, task)].ready.Push(slot.run.header.tenant, MakeReady(slot, task));
 }
 
 void Engine::ReleaseHeld(Slot& slot) {
   const auto limit = static_cast<std::uint32_t>(slot.run.workflow->definition().max_parallel);
   for (std::uint32_t live = slot.run.live; live < limit && !slot.held.empty(); ++live) {
     const ReadyTask& next = slot.held.top();
-    lanes_[dispatcher_.LaneOf(slot.run.workflow->task(next.task))].ready.Push(
-        slot.run.header.tenant, next);
+    lanes_[LaneOf(slot, next.task)].ready.Push(slot.run.header.tenant, next);
     slot.held.pop();
   }
 }
@@ -179,7 +191,7 @@ void Engine::Evict(RunNo run) {
   if (slot.run.live > 0)
     for (std::uint32_t t = 0; t < slot.run.workflow->size(); ++t)
       if (model::IsLive(slot.run.tasks[t].state) || slot.run.tasks[t].zombie)
-        --lanes_[dispatcher_.LaneOf(slot.run.workflow->task(TaskNo(t)))].live;
+        --lanes_[LaneOf(slot, TaskNo(t))].live;
   if (slot.asking) pools_.Forget(run);
   task_states_ -= static_cast<std::uint32_t>(slot.run.tasks.size());
   memory_full_ = false;

@@ -74,6 +74,12 @@ std::string_view ReasonName(Reason reason) {
       return "deadline";
     case Reason::kPermit:
       return "permit";
+    case Reason::kPending:
+      return "pending";
+    case Reason::kPendingTimeout:
+      return "pending_timeout";
+    case Reason::kUnknown:
+      return "unknown";
   }
   return "unknown";
 }

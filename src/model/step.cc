@@ -97,7 +97,8 @@ Status Stepper::On(const AttemptStarted& event) {
     return Superseded();
   }
   if (At(event.task).state == TaskState::kRunning) return Stale();
-  SetState(event.task, TaskState::kRunning, At(event.task).reason);
+  const bool overdue = At(event.task).reason == Reason::kDeadline;
+  SetState(event.task, TaskState::kRunning, overdue ? Reason::kDeadline : Reason::kNone);
   Touch(event.task);
   AddBackstop(event.task);
   return {};

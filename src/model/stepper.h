@@ -45,6 +45,8 @@ class Stepper {
   Status On(const QueueTask&);
   Status On(const AskPermits&);
   Status On(const AttemptStarted&);
+  Status On(const AttemptOverdue&);
+  Status On(const AttemptGivenUp&);
   Status On(const AttemptEnded&);
   Status On(const OfferAnswered&);
   Status On(const WhenEvaluated&);
@@ -69,6 +71,8 @@ class Stepper {
   void Requeue(TaskNo no);
   void Park(TaskNo no, Reason reason, Instant until);
   void Zombify(TaskNo no, TaskState state, Reason reason);
+  /// Queued under that epoch, and nobody has asked it to stop.
+  bool WaitsForStart(TaskNo no, Epoch epoch) const;
   std::uint64_t Seed(TaskNo no) const;
 
   // settle.cc: derivation, propagation, phases.

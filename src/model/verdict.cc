@@ -60,6 +60,7 @@ Status Stepper::On(const AttemptEnded& event) {
   if (!Exists(event.task)) return Superseded();
   TaskRun& task = At(event.task);
   if (task.epoch != event.epoch || !(IsLive(task.state) || task.zombie)) return Superseded();
+  if (event.unstarted && task.state == TaskState::kRunning) return Stale();
   Record(event.task, event.outcome);
   if (task.zombie) {
     // Its task is settled long since; now the attempt is provably over too.
@@ -114,6 +115,32 @@ void Stepper::ApplyVerdict(TaskNo no, const Outcome& outcome) {
   if (overdue) return Settle(no, TaskState::kFailed, Reason::kDeadline);
   // Stopped on request: the run's, or somebody's who reached the attempt alone.
   Settle(no, TaskState::kCancelled, stop ? StopReason(spec.role) : Reason::kCancelRequested);
+}
+
+bool Stepper::WaitsForStart(TaskNo no, Epoch epoch) const {
+  return Exists(no) && At(no).epoch == epoch && At(no).state == TaskState::kQueued &&
+         !At(no).cancel_sent && At(no).reason != Reason::kDeadline;
+}
+
+Status Stepper::On(const AttemptOverdue& event) {
+  if (!WaitsForStart(event.task, event.epoch) || At(event.task).reason == event.reason)
+    return Stale();
+  TaskRun& task = At(event.task);
+  // Both count towards one bound, from the first of them on.
+  if (task.reason == Reason::kNone || event.reason == Reason::kNone) task.since = now_;
+  task.reason = event.reason;
+  Touch(event.task);
+  if (event.reason != Reason::kNone)
+    AddEvent("overdue", {}, fmt::format("{}: {}", Spec(event.task).id, event.why));
+  return {};
+}
+
+Status Stepper::On(const AttemptGivenUp& event) {
+  if (!WaitsForStart(event.task, event.epoch) || At(event.task).reason == Reason::kNone)
+    return Stale();
+  const bool unknown = At(event.task).reason == Reason::kUnknown;
+  Zombify(event.task, TaskState::kFailed, unknown ? Reason::kUnknown : Reason::kPendingTimeout);
+  return {};
 }
 
 Status Stepper::On(const OfferAnswered& event) {

@@ -12,6 +12,7 @@
 #include "headworks/base/json.h"
 #include "headworks/base/random.h"
 #include "headworks/base/text.h"
+#include "platform_defaults.h"
 #include "validate.h"
 #include "workflow_json.h"
 
@@ -254,6 +255,22 @@ std::vector<Fault> Workflow::Check(const WorkflowDefinition& definition) {
 
 Result<std::shared_ptr<const Workflow>> Workflow::Create(WorkflowDefinition definition,
                                                          std::vector<Fault>* faults) {
+  return Make(std::move(definition), faults);
+}
+
+Result<std::shared_ptr<const Workflow>> Workflow::FromCanonicalJson(std::string_view text) {
+  return Read(text);
+}
+
+Result<std::shared_ptr<const Workflow>> Workflow::FromCanonicalJson(
+    std::string_view text, const PlatformDefaults& defaults) {
+  HEADWORKS_ASSIGN(auto workflow, Read(text));
+  for (Task& task : workflow->definition_.tasks) FillGaps(defaults, task);
+  return std::shared_ptr<const Workflow>(std::move(workflow));
+}
+
+Result<std::shared_ptr<Workflow>> Workflow::Make(WorkflowDefinition definition,
+                                                 std::vector<Fault>* faults) {
   FaultList found;
   GraphBuilder graph(definition.tasks, found);
   std::vector<std::uint32_t> order;
@@ -266,12 +283,13 @@ Result<std::shared_ptr<const Workflow>> Workflow::Create(WorkflowDefinition defi
   }
 
   HEADWORKS_TRY(MakeCanonical(definition));
-  const std::shared_ptr<Workflow> workflow(new Workflow);
+  for (Task& task : definition.tasks) NoteSaid(task);
+  std::shared_ptr<Workflow> workflow(new Workflow);
   workflow->Number(std::move(definition), order, graph.upstreams().offset,
                    graph.upstreams().values);
   workflow->canonical_json_ = ToCanonicalJson(workflow->definition_);
   workflow->version_ = Sha256Hex(workflow->canonical_json_);
-  return std::shared_ptr<const Workflow>(workflow);
+  return workflow;
 }
 
 void Workflow::Number(WorkflowDefinition definition, std::span<const std::uint32_t> order,

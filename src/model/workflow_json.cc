@@ -17,6 +17,14 @@ constexpr std::array<std::string_view, 3> kRoleNames = {"main", "on_cancel", "fi
 constexpr std::array<std::string_view, 3> kOnConflictNames = {"queue", "skip", "cancel_previous"};
 constexpr std::array<std::string_view, 3> kBackoffNames = {"fixed", "linear", "exponential"};
 
+constexpr std::array<std::pair<std::string_view, Gap>, 6> kRetryFields = {
+    {{"max_attempts", Gap::kMaxAttempts},
+     {"backoff", Gap::kBackoff},
+     {"initial_us", Gap::kInitial},
+     {"max_us", Gap::kMax},
+     {"jitter", Gap::kJitter},
+     {"max_losses", Gap::kMaxLosses}}};
+
 bool IsPlain(const Param& param) { return param == Param::Plain(param.default_json); }
 
 /// Appends fields to one JSON text; knows where a comma is due.
@@ -52,13 +60,14 @@ class Writer {
   }
   void Raw(std::string_view text) { out_ += text; }
 
-  void Text(std::string_view key, std::string_view value, std::string_view usual = "") {
-    if (value == usual) return;
+  void Text(std::string_view key, std::string_view value, std::string_view usual = "",
+            bool said = false) {
+    if (value == usual && !said) return;
     Key(key);
     Quote(value);
   }
-  void Number(std::string_view key, auto value, decltype(value) usual) {
-    if (value == usual) return;
+  void Number(std::string_view key, auto value, decltype(value) usual, bool said = false) {
+    if (value == usual && !said) return;
     Key(key);
     fmt::format_to(std::back_inserter(out_), "{}", value);
   }
@@ -73,8 +82,8 @@ class Writer {
     Key(key);
     out_ += text;
   }
-  void Time(std::string_view key, Duration value, Duration usual) {
-    Number(key, value.count(), usual.count());
+  void Time(std::string_view key, Duration value, Duration usual, bool said = false) {
+    Number(key, value.count(), usual.count(), said);
   }
   void List(std::string_view key, const std::vector<std::string>& values) {
     if (values.empty()) return;
@@ -161,18 +170,20 @@ void WriteParams(Writer& w, const std::map<std::string, Param>& params) {
   w.End('}');
 }
 
-void WriteRetry(Writer& w, const RetryPolicy& retry) {
+void WriteRetry(Writer& w, const Task& task) {
   const RetryPolicy usual;
-  if (retry == usual) return;
+  const RetryPolicy& retry = task.retry;
+  const auto said = [&](const auto& field) { return task.Says(field.second); };
+  if (retry == usual && std::ranges::none_of(kRetryFields, said)) return;
   w.Key("retry");
   w.Begin('{');
-  w.Number("max_attempts", retry.max_attempts, usual.max_attempts);
+  w.Number("max_attempts", retry.max_attempts, usual.max_attempts, task.Says(Gap::kMaxAttempts));
   w.Text("backoff", kBackoffNames[static_cast<std::size_t>(retry.backoff)],
-         kBackoffNames[static_cast<std::size_t>(usual.backoff)]);
-  w.Time("initial_us", retry.initial, usual.initial);
-  w.Time("max_us", retry.max, usual.max);
-  w.Number("jitter", retry.jitter, usual.jitter);
-  w.Number("max_losses", retry.max_losses, usual.max_losses);
+         kBackoffNames[static_cast<std::size_t>(usual.backoff)], task.Says(Gap::kBackoff));
+  w.Time("initial_us", retry.initial, usual.initial, task.Says(Gap::kInitial));
+  w.Time("max_us", retry.max, usual.max, task.Says(Gap::kMax));
+  w.Number("jitter", retry.jitter, usual.jitter, task.Says(Gap::kJitter));
+  w.Number("max_losses", retry.max_losses, usual.max_losses, task.Says(Gap::kMaxLosses));
   WriteCondition(w, "when", retry.when);
   WriteCondition(w, "unless", retry.unless);
   w.End('}');
@@ -197,9 +208,12 @@ void WriteTask(Writer& w, const Task& task) {
   w.List("inherit_env", task.inherit_env);
   w.List("env_file", task.env_file);
   w.Text("cwd", task.cwd);
-  WriteRetry(w, task.retry);
+  WriteRetry(w, task);
   w.List("when", task.when);
-  w.Time("timeout_us", task.timeout, usual.timeout);
+  w.Time("timeout_us", task.timeout, usual.timeout, task.Says(Gap::kTimeout));
+  w.Time("start_timeout_us", task.start_timeout, usual.start_timeout);
+  w.Number("cpu", task.resources.cpu, usual.resources.cpu);
+  w.Number("memory", task.resources.memory, usual.resources.memory);
   w.Time("deadline_us", task.deadline, usual.deadline);
   w.Time("grace_us", task.grace, usual.grace);
   w.Number("priority", task.priority, usual.priority);
@@ -353,11 +367,17 @@ Task ReadTask(const json::object& object, bool& good) {
     retry.Time("max_us", task.retry.max);
     retry.Number("jitter", task.retry.jitter);
     retry.Number("max_losses", task.retry.max_losses);
+    for (const auto& [key, field] : kRetryFields)
+      if (retry.Find(key) != nullptr) task.Say(field);
     ReadCondition(retry, "when", task.retry.when, good);
     ReadCondition(retry, "unless", task.retry.unless, good);
   }
   r.List("when", task.when);
   r.Time("timeout_us", task.timeout);
+  if (r.Find("timeout_us") != nullptr) task.Say(Gap::kTimeout);
+  r.Time("start_timeout_us", task.start_timeout);
+  r.Number("cpu", task.resources.cpu);
+  r.Number("memory", task.resources.memory);
   r.Time("deadline_us", task.deadline);
   r.Time("grace_us", task.grace);
   r.Number("priority", task.priority);
@@ -455,7 +475,7 @@ std::string ToCanonicalJson(const WorkflowDefinition& d) {
   return text;
 }
 
-Result<std::shared_ptr<const Workflow>> Workflow::FromCanonicalJson(std::string_view text) {
+Result<std::shared_ptr<Workflow>> Workflow::Read(std::string_view text) {
   const auto corrupt = [](std::string_view why) {
     return Error{Code::kCorrupt,
                  fmt::format("this is not a stored workflow of format {}: {}", kFormat, why)};
@@ -471,7 +491,7 @@ Result<std::shared_ptr<const Workflow>> Workflow::FromCanonicalJson(std::string_
   if (format == nullptr || *format != kFormat)
     return corrupt("its format is missing or newer than this program; update it");
   bool good = true;
-  auto workflow = Create(ReadDefinition(value.get_object(), good));
+  auto workflow = Make(ReadDefinition(value.get_object(), good), nullptr);
   if (!workflow) return corrupt(workflow.error().message);
   // What the reader passed over (unknown or repeated fields, white space) shows here.
   if (!good || (*workflow)->canonical_json() != text)

@@ -104,6 +104,17 @@ constexpr Row kRows[] = {
      }},
     {"headworks_runs_in_memory", Type::kGauge, "",
      "Runs with something to do now; the others wait in the store.", Engine<&S::runs_in_memory>},
+    {"headworks_attempts_overdue", Type::kGauge, "executor_says: pending, unknown",
+     "Attempts that have not started within their start_timeout, by what their executor says.",
+     [](const Figures& figures, Family& family) {
+       if (!figures.engine) return;
+       Add(family, {{"executor_says", "pending"}}, figures.engine->attempts_pending);
+       Add(family, {{"executor_says", "unknown"}}, figures.engine->attempts_unknown);
+     }},
+    {"headworks_words_refused_total", Type::kCounter, "",
+     "Words of attempts elsewhere that were told to stop: another one holds the attempt, or it is "
+     "over.",
+     Engine<&S::fenced>},
     {"headworks_runs_stuck", Type::kGauge, "",
      "Runs set aside because their state cannot be read or written; see `headworks runs unstick`.",
      Engine<&S::runs_stuck>},

@@ -128,8 +128,17 @@ std::string HostName() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
-/// What decides about the order of ready tasks.
-Status CheckOrder(const RunnerOptions& options) {
+Status CheckOptions(const RunnerOptions& options) {
+  HEADWORKS_TRY(options.defaults.Check());
+  if (options.pending_timeout < Duration(0))
+    return Error{Code::kInvalidArgument,
+                 fmt::format("RunnerOptions::pending_timeout is {}us; give 0 or more",
+                             options.pending_timeout.count())};
+  for (const auto& [tenant, key] : options.tenant_executors)
+    if (tenant.empty())
+      return Error{
+          Code::kInvalidArgument,
+          fmt::format("RunnerOptions::tenant_executors: '{}' is for no tenant; name one", key)};
   for (const auto& [tenant, weight] : options.tenant_weights)
     if (weight == 0 || weight > kMaxTenantWeight)
       return Error{Code::kInvalidArgument,
@@ -197,6 +206,9 @@ struct Runner::Parts {
   void RemoveTraces(const Janitor::Deleted& run);
   Status TakeOwnership();
   Status DeclarePools();
+  bool IsRouted(std::string_view key) const;
+  /// kInvalidArgument if an executor to which no task goes holds attempts.
+  Status CheckHeld();
   Status OpenExecutors();
   Status StartEngine();
 };
@@ -255,6 +267,29 @@ void Runner::Parts::RemoveTraces(const Janitor::Deleted& run) {
                     {{"run", run.run_id.value}, {"error", removed.error().message}});
 }
 
+bool Runner::Parts::IsRouted(std::string_view key) const {
+  return key == options.function_executor || key == options.command_executor ||
+         std::ranges::any_of(options.tenant_executors,
+                             [&](const auto& own) { return own.second == key; });
+}
+
+Status Runner::Parts::CheckHeld() {
+  std::vector<Shard> shards;
+  for (int shard = 0; shard < kShardCount; ++shard) shards.emplace_back(shard);
+  HEADWORKS_ASSIGN(const auto all, database->runs().ListHeld(shards));
+  for (const auto& held : all)
+    if (!IsRouted(held.executor))
+      return Error{
+          Code::kInvalidArgument,
+          fmt::format("executor '{}' still has {} attempts of {} runs in {}, but by this "
+                      "configuration no task goes to it, and nobody else knows what became of "
+                      "them; start once more with '{}' as function_executor, command_executor or "
+                      "a tenant's executor until they are over",
+                      held.executor, held.attempts, held.runs,
+                      path.empty() ? options.database_url : path, held.executor)};
+  return {};
+}
+
 Status Runner::Parts::OpenExecutors() {
   resolver = std::make_unique<StoreResolver>(database->query(), compiled);
   lines = std::make_unique<LogLines>(*logs);
@@ -288,12 +323,9 @@ Status Runner::Parts::OpenExecutors() {
                                                            .clock = clock,
                                                            .log = *logger,
                                                            .ledger = ledger.get()}));
-  const auto is_routed = [this](const std::string& key) {
-    return key == options.function_executor || key == options.command_executor;
-  };
   const auto add = [&](const std::string& key, executor::Executor& executor) -> Status {
     HEADWORKS_TRY(dispatcher->RegisterExecutor(key, executor));
-    if (is_routed(key)) executors.emplace_back(key, &executor);
+    if (IsRouted(key)) executors.emplace_back(key, &executor);
     return {};
   };
   HEADWORKS_TRY(add("inline", *inline_executor));
@@ -303,11 +335,11 @@ Status Runner::Parts::OpenExecutors() {
       return Error{Code::kInvalidArgument,
                    fmt::format("RunnerOptions::executors: '{}' is nullptr", key)};
     HEADWORKS_TRY(add(key, *own));
-    if (!is_routed(key))
+    if (!IsRouted(key))
       return Error{Code::kInvalidArgument,
                    fmt::format("RunnerOptions::executors: no task goes to '{}', because "
-                               "function_executor is '{}' and command_executor is '{}'; name it "
-                               "there or leave it out",
+                               "function_executor is '{}' and command_executor is '{}', and no "
+                               "tenant has it; name it there or leave it out",
                                key, options.function_executor, options.command_executor)};
   }
   return {};
@@ -319,15 +351,20 @@ Status Runner::Parts::TakeOwnership() {
       fmt::format("{}:{}:{}", HostName(), getpid(), NewUuidV7(clock.Now(), random));
   engine_options.lease_ttl = options.lease_ttl;
   engine_options.inbox_poll = options.inbox_poll;
-  engine_options.task_timeout = options.task_timeout;
+  engine_options.defaults = options.defaults;
+  engine_options.pending_timeout = options.pending_timeout;
   engine_options.recover = options.enable_recovery;
   engine_options.start_tasks = options.start_tasks;
   engine_options.max_runs = options.max_runs_in_memory;
   engine_options.max_task_states = options.max_task_states_in_memory;
   engine_options.ready_order = {.tenant_weights = options.tenant_weights,
                                 .ageing = options.priority_ageing};
-  dispatcher = std::make_unique<dispatch::DefaultDispatcher>(dispatch::Routes{
-      .functions = options.function_executor, .commands = options.command_executor});
+  dispatcher = std::make_unique<dispatch::DefaultDispatcher>(
+      dispatch::Routes{.functions = options.function_executor,
+                       .commands = options.command_executor,
+                       .tenants = options.tenant_executors},
+      dispatch::DispatchPolicy{.max_resources = options.max_resources,
+                               .warm_placer = options.warm_placer});
   buffer = std::make_unique<dispatch::BufferedDispatcher>(
       dispatch::BufferConfig{.buffer_size = options.dispatch_buffer_size,
                              .workers = options.dispatch_workers,
@@ -366,7 +403,7 @@ Result<std::string> FindSupervisor(const RunnerOptions& options) {
 }
 
 Result<std::unique_ptr<Runner>> Runner::Open(RunnerOptions options) {
-  HEADWORKS_TRY(CheckOrder(options));
+  HEADWORKS_TRY(CheckOptions(options));
   auto parts = std::make_unique<Parts>();
   parts->options = std::move(options);
   // From here the destructor stops what has started.
@@ -375,6 +412,7 @@ Result<std::unique_ptr<Runner>> Runner::Open(RunnerOptions options) {
   HEADWORKS_TRY(p.OpenStores());
   // Ownership first: what an earlier engine left may only be touched once it is gone.
   HEADWORKS_TRY(p.TakeOwnership());
+  HEADWORKS_TRY(p.CheckHeld());
   HEADWORKS_TRY(p.OpenExecutors());
   HEADWORKS_TRY(p.StartEngine());
   for (const auto& workflow : p.registry->Workflows())

@@ -135,6 +135,11 @@ Result<std::vector<model::RunHeader>> FaultDatabase::ListDue(std::span<const Sha
   return inner_.runs().ListDue(shards, until, after, limit);
 }
 
+Result<std::vector<store::RunStore::Held>> FaultDatabase::ListHeld(std::span<const Shard> shards) {
+  if (Fails("list held")) return Unavailable("list held");
+  return inner_.runs().ListHeld(shards);
+}
+
 Result<std::optional<model::RunHeader>> FaultDatabase::FindStartKey(const TenantId& tenant,
                                                                     const model::Namespace& name,
                                                                     std::string_view start_key) {

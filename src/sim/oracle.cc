@@ -99,6 +99,13 @@ bool Oracle::IsLiveEpoch(const model::AttemptKey& key) const {
   return task.row.epoch == key.epoch && model::IsLive(task.row.state);
 }
 
+bool Oracle::Holds(const model::AttemptKey& key, std::string_view holder) const {
+  const auto run = runs_.find(key.run);
+  if (run == runs_.end()) return false;
+  const TaskPicture& task = run->second.tasks[key.task.value];
+  return task.row.epoch == key.epoch && task.holder == holder;
+}
+
 bool Oracle::CheckOffer(const executor::Attempt& attempt, const Incarnation& by, int owner) {
   if (by.number != owner) return false;
   if (IsLiveEpoch(attempt.key)) return true;
@@ -172,7 +179,10 @@ void Oracle::CheckRun(const store::RunWrite& write) {
         !run.applied.insert(event.actor + " " + event.kind).second)
       Fail(header.run_no, fmt::format("I8 {} of {} applied twice", event.kind, event.actor));
   for (const auto& record : write.attempts) CheckAttempt(run, record);
-  for (const auto& task : write.tasks) CheckTask(run, write, task.row);
+  for (const auto& task : write.tasks) {
+    CheckHolder(run, task);
+    CheckTask(run, write, task.row);
+  }
   const auto says = [&](std::string_view kind) {
     return std::ranges::any_of(write.events, [&](const auto& e) { return e.kind == kind; });
   };
@@ -250,11 +260,23 @@ void Oracle::CheckVerdictIsTrue(const RunPicture& run, const model::AttemptRecor
       if (begun) lie("I4 the owner ended an attempt that had begun");
       return;
     case Verdict::kLost:
-      if (!begun || truth->stage != Site::Stage::kVanished) lie("I7 nothing was lost");
+      if (truth == nullptr || (begun ? truth->stage != Site::Stage::kVanished : !truth->dropped))
+        lie("I7 nothing was lost");
       return;
     default:
       lie("I3 nobody said so");
   }
+}
+
+/// I5: once it has started, an epoch has one holder.
+void Oracle::CheckHolder(RunPicture& run, const store::RunWrite::TaskWrite& write) {
+  TaskPicture& task = run.tasks[write.row.task.value];
+  if (task.row.state == TaskState::kRunning && task.row.epoch == write.row.epoch &&
+      (model::IsLive(write.row.state) || write.row.zombie) && task.holder != write.holder)
+    Fail(run.header.run_no,
+         fmt::format("I5 {} epoch {} was with {}, and is with {}", Name(run, write.row.task),
+                     write.row.epoch.value, task.holder, write.holder));
+  task.holder = write.holder;
 }
 
 void Oracle::CheckTask(RunPicture& run, const store::RunWrite& write,

@@ -179,9 +179,13 @@ World::World(const ScheduleOptions& options)
   const Site::Hooks hooks{
       .offered = [this](const executor::Attempt& attempt,
                         const Incarnation& by) { return oracle_->CheckOffer(attempt, by, owner_); },
-      .gate = [this](const model::AttemptKey& key) { return oracle_->IsLiveEpoch(key); }};
+      .gate = [this](const model::AttemptKey& key) { return oracle_->IsLiveEpoch(key); },
+      .holds = [this](const model::AttemptKey& key,
+                      std::string_view holder) { return oracle_->Holds(key, holder); }};
   for (const char* name : {"functions", "commands"}) {
-    const auto kind = dice_.Chance(500) ? Site::Kind::kLocal : Site::Kind::kRemote;
+    auto kind = dice_.Chance(500) ? Site::Kind::kLocal : Site::Kind::kRemote;
+    if (!options_.plain && kind == Site::Kind::kRemote && dice_.Chance(700))
+      kind = Site::Kind::kFenced;
     sites_.push_back(
         std::make_unique<Site>(name, kind, 1 + dice_.Below(6), dice_, clock_, journal_, hooks));
     sites_.back()->SetFaults(RandomSiteFaults(kind));
@@ -195,6 +199,10 @@ World::World(const ScheduleOptions& options)
   if (dice_.Chance(200)) engine_options_.max_task_states = 1 + dice_.Below(40);
   if (dice_.Chance(300)) engine_options_.max_round_rows = 1 + dice_.Below(40);
   if (options_.plain) return;
+  if (dice_.Chance(700)) {
+    engine_options_.defaults.start_timeout = dice_.Between(seconds(1), minutes(2));
+    engine_options_.pending_timeout = dice_.Between(seconds(0), minutes(10));
+  }
   limited_ = options.limits && limit_dice_.Chance(400);
   for (std::uint32_t pool = 0; limited_ && pool < kPools; ++pool)
     SetLimit(pool, 1 + static_cast<int>(limit_dice_.Below(kMostPermits)));
@@ -230,6 +238,7 @@ SiteFaults World::RandomSiteFaults(Site::Kind kind) {
   faults.unknown = sometimes(300);
   faults.message_lost = sometimes(500);
   faults.message_doubled = sometimes(300);
+  if (kind == Site::Kind::kFenced) faults.dropped = sometimes(300);
   return faults;
 }
 

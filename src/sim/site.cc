@@ -8,6 +8,8 @@ namespace headworks::sim {
 
 using executor::DispatchError;
 using executor::NotTaken;
+using executor::Reply;
+using executor::Word;
 
 namespace {
 
@@ -109,7 +111,8 @@ executor::OfferResult Site::Offer(Port& port, const executor::Attempt& attempt) 
     if (dice_.Chance(500)) return NotTaken(DispatchError::kNoCapacity, "never answered");
   }
   const auto known = truths_.find({attempt.key.run, attempt.key.epoch});
-  if (known != truths_.end()) {
+  const bool gone = known != truths_.end() && known->second.dropped;
+  if (known != truths_.end() && !gone) {
     if (kind_ == Kind::kLocal && known->second.begins > 0 &&
         known->second.incarnation != port.incarnation().number)
       journal_.Violated("I5 offered again, though it had begun: " + Describe(known->second));
@@ -124,7 +127,7 @@ executor::OfferResult Site::Offer(Port& port, const executor::Attempt& attempt) 
     return NotTaken(DispatchError::kValidation, "not allowed here");
   if (dice_.Chance(faults_.transient)) {
     // The worst of it: the answer was lost, but the attempt is there.
-    if (kind_ == Kind::kRemote && dice_.Chance(300)) Accept(port, attempt);
+    if (kind_ != Kind::kLocal && dice_.Chance(300)) Accept(port, attempt);
     return NotTaken(DispatchError::kStore, "timeout");
   }
   return Accept(port, attempt);
@@ -136,14 +139,13 @@ executor::OfferResult Site::Accept(Port& port, const executor::Attempt& attempt)
   truth.hangs = !calm_ && dice_.Chance(40);
   truth.stubborn = !calm_ && dice_.Chance(60);
   if (journal_.keeps()) journal_.Note("accepted " + Describe(truth));
-  truths_.emplace(id, std::move(truth));
+  truths_.insert_or_assign(id, std::move(truth));
   active_.push_back(id);
   return {};
 }
 
 executor::Inspection Site::Inspect(const Port& port, const executor::Attempt& attempt) {
-  if (kind_ == Kind::kRemote && dice_.Chance(faults_.unknown))
-    return executor::Unknown{"no answer"};
+  if (kind_ != Kind::kLocal && dice_.Chance(faults_.unknown)) return executor::Unknown{"no answer"};
   const Truth* truth = Find(attempt.key.run, attempt.key.epoch);
   if (truth == nullptr) return executor::Absent{};
   switch (truth->stage) {
@@ -152,7 +154,7 @@ executor::Inspection Site::Inspect(const Port& port, const executor::Attempt& at
     case Stage::kBegun:
       return executor::Running{};
     case Stage::kEnded:
-      if (kind_ == Kind::kRemote && truth->settled) return executor::Absent{};
+      if (kind_ != Kind::kLocal && truth->settled) return executor::Absent{};
       return executor::Ended{*truth->outcome};
     case Stage::kVanished:
       break;
@@ -188,8 +190,9 @@ void Site::Settle(const model::AttemptKey& key) {
     return journal_.Violated("I4 settled, but it still runs: " + Describe(truth));
   truth.settled = true;
   Forget(id);
-  if (!truth.outcome || kind_ != Kind::kRemote) return;
-  old_news_.emplace_back(key, *truth.outcome);
+  if (!truth.outcome || kind_ == Kind::kLocal) return;
+  if (kind_ == Kind::kFenced && truth.holder.empty()) return;
+  old_news_.push_back({key, truth.holder, *truth.outcome});
   if (old_news_.size() > kOldNews) old_news_.pop_front();
 }
 
@@ -229,6 +232,7 @@ bool Site::Progress() {
   if (dice_.Chance(faults_.message_doubled) && RepeatOldNews()) return true;
   if (active_.empty()) return false;
   Truth& truth = truths_.at(active_[dice_.Below(static_cast<std::uint32_t>(active_.size()))]);
+  if (kind_ == Kind::kFenced) return ProgressFenced(truth);
   switch (truth.stage) {
     case Stage::kAccepted:
       Begin(truth);
@@ -262,7 +266,7 @@ void Site::Begin(Truth& truth) {
       journal_.Violated("I4 two epochs of one task run at once: " + Describe(truth));
   if (journal_.keeps()) journal_.Note("begun " + Describe(truth));
   truth.stage = Stage::kBegun;
-  truth.owes_started = true;
+  truth.owes_started = kind_ != Kind::kFenced;
   if (kind_ == Kind::kLocal && dice_.Chance(700)) Speak(truth);
 }
 
@@ -297,7 +301,8 @@ bool Site::Speak(Truth& truth) {
 
 bool Site::RepeatOldNews() {
   if (old_news_.empty() || ports_.empty()) return false;
-  const auto& [key, outcome] = old_news_[dice_.Below(static_cast<std::uint32_t>(old_news_.size()))];
+  const auto& [key, holder, outcome] =
+      old_news_[dice_.Below(static_cast<std::uint32_t>(old_news_.size()))];
   auto port = ports_.begin();
   std::advance(port, dice_.Below(static_cast<std::uint32_t>(ports_.size())));
   executor::AttemptSink* sink = port->second->sink();
@@ -305,11 +310,128 @@ bool Site::RepeatOldNews() {
   if (journal_.keeps())
     journal_.Note(
         fmt::format("{}: old news of run {} epoch {}", name_, key.run.value, key.epoch.value));
-  if (dice_.Chance(300))
+  if (kind_ == Kind::kFenced)
+    sink->Hear({key, holder, executor::Word::Kind::kVerdict, outcome}, [this](Reply reply) {
+      if (reply == Reply::kGoOn || reply == Reply::kCancel)
+        journal_.Violated("I3 the verdict of an epoch that is over was heard");
+    });
+  else if (dice_.Chance(300))
     sink->Started(key);
   else
     sink->Ended(key, outcome);
   return true;
+}
+
+bool Site::ProgressFenced(Truth& truth) {
+  switch (truth.stage) {
+    case Stage::kAccepted:
+      return ClaimStart(truth);
+    case Stage::kBegun:
+      if (dice_.Chance(500)) {
+        SpeakInBetween(truth);
+        return false;
+      }
+      if (truth.cancel ? truth.stubborn : truth.hangs) return false;
+      truth.outcome = Script(truth);
+      End(truth);
+      return true;
+    case Stage::kEnded: {
+      const bool first = !std::exchange(truth.told, true);
+      if (truth.begins > 0)
+        Say(truth, truth.holder, Word::Kind::kVerdict, *truth.outcome);
+      else if (auto* sink = SinkFor(truth))  // never begun, says whoever kept it
+        sink->Ended(truth.attempt.key, *truth.outcome);
+      return first;
+    }
+    case Stage::kVanished:
+      break;
+  }
+  return false;
+}
+
+bool Site::ClaimStart(Truth& truth) {
+  const auto& key = truth.attempt.key;
+  if (truth.holders.empty() && dice_.Chance(faults_.dropped)) {
+    if (journal_.keeps()) journal_.Note("dropped " + Describe(truth));
+    truth.stage = Stage::kVanished;
+    truth.dropped = true;
+    Forget({key.run, key.epoch});
+    return true;
+  }
+  if (truth.holders.empty() || (truth.holders.size() == 1 && dice_.Chance(faults_.message_doubled)))
+    truth.holders.push_back({.name = fmt::format("{}-{}", name_, ++workers_)});
+  Holder& holder = truth.holders[dice_.Below(static_cast<std::uint32_t>(truth.holders.size()))];
+  const bool first = !std::exchange(holder.asked, true);
+  Say(truth, std::string(holder.name), Word::Kind::kStarted);
+  return first;
+}
+
+void Site::SpeakInBetween(Truth& truth) {
+  constexpr Word::Kind kKinds[] = {Word::Kind::kStarted, Word::Kind::kHeartbeat, Word::Kind::kLog,
+                                   Word::Kind::kOutput};
+  const Holder& any = truth.holders[dice_.Below(static_cast<std::uint32_t>(truth.holders.size()))];
+  if (any.name != truth.holder && dice_.Chance(500))
+    Say(truth, std::string(any.name), Word::Kind::kVerdict,
+        {.verdict = model::Verdict::kSkipped, .error = "an impostor's"});
+  else
+    Say(truth, std::string(any.name),
+        truth.cancel ? Word::Kind::kCancelAck
+                     : kKinds[dice_.Below(static_cast<std::uint32_t>(std::size(kKinds)))]);
+}
+
+void Site::Say(Truth& truth, const std::string& holder, Word::Kind kind,
+               const model::Outcome& outcome) {
+  executor::AttemptSink* sink = SinkFor(truth);
+  if (sink == nullptr || dice_.Chance(faults_.message_lost)) return;
+  const model::AttemptKey key = truth.attempt.key;
+  if (journal_.keeps())
+    journal_.Note(fmt::format("{} says {} {}", holder, static_cast<int>(kind), Describe(truth)));
+  for (int copies = dice_.Chance(faults_.message_doubled) ? 2 : 1; copies > 0; --copies)
+    sink->Hear({key, holder, kind, outcome},
+               [this, id = Id{key.run, key.epoch}, holder, kind](Reply reply) {
+                 if (!dice_.Chance(faults_.message_lost)) Heard(id, holder, kind, reply);
+               });
+}
+
+void Site::Heard(const Id& id, const std::string& holder, Word::Kind kind, Reply reply) {
+  Truth& truth = truths_.at(id);
+  if (journal_.keeps())
+    journal_.Note(
+        fmt::format("{} is told {} {}", holder, static_cast<int>(reply), Describe(truth)));
+  if (reply == Reply::kStop) return HeardStop(truth, holder);
+  if (reply != Reply::kAskAgain) HeardYes(truth, holder, kind, reply);
+}
+
+void Site::HeardStop(Truth& truth, const std::string& holder) {
+  for (Holder& known : truth.holders) known.out |= known.name == holder;
+  const auto& key = truth.attempt.key;
+  if (holder == truth.holder && truth.stage == Stage::kBegun) {
+    if (hooks_.gate(key))
+      journal_.Violated("I3 the holder was told to stop, but its epoch is live: " +
+                        Describe(truth));
+    truth.stage = Stage::kVanished;
+    Forget({key.run, key.epoch});
+  } else if (truth.stage == Stage::kAccepted &&
+             std::ranges::all_of(truth.holders, [](const Holder& h) { return h.out; })) {
+    truth.stage = Stage::kVanished;
+    Forget({key.run, key.epoch});
+  }
+}
+
+void Site::HeardYes(Truth& truth, const std::string& holder, Word::Kind kind, Reply reply) {
+  if (kind != Word::Kind::kStarted || truth.stage != Stage::kAccepted) {
+    if (!truth.holder.empty() && holder != truth.holder)
+      journal_.Violated("I5 somebody who is not the holder was heard: " + Describe(truth));
+    if (reply == Reply::kCancel && truth.stage == Stage::kBegun) truth.cancel = true;
+    return;
+  }
+  if (!hooks_.holds(truth.attempt.key, holder))
+    journal_.Violated("I5 let in, but no stored row says so: " + Describe(truth));
+  truth.holder = holder;
+  if (reply == Reply::kGoOn) return Begin(truth);
+  truth.outcome = model::Outcome{.verdict = model::Verdict::kCancelled,
+                                 .reason = model::Reason::kCancelRequested};
+  End(truth);
 }
 
 model::Outcome Site::Script(const Truth& truth) {

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "headworks/base/json.h"
+#include "headworks/base/text.h"
 #include "matrix.h"
 
 namespace headworks::spec {
@@ -90,17 +91,31 @@ json::object ConditionJson(const model::RetryCondition& condition) {
   return object;
 }
 
-json::object RetryJson(const model::RetryPolicy& retry) {
+/// What is said of it; `effective`: all of it.
+json::object RetryJson(const model::Task& task, bool effective) {
+  using model::Gap;
   static constexpr std::array<std::string_view, 3> kBackoffs{"fixed", "linear", "exponential"};
-  json::object object{{"max_attempts", retry.max_attempts},
-                      {"backoff", kBackoffs.at(static_cast<std::size_t>(retry.backoff))},
-                      {"initial", Exactly(retry.initial)},
-                      {"max", Exactly(retry.max)},
-                      {"jitter", retry.jitter},
-                      {"max_losses", retry.max_losses}};
+  const model::RetryPolicy& retry = task.retry;
+  json::object object;
+  const auto add = [&](std::string_view key, Gap gap, auto value) {
+    if (effective || task.Says(gap)) object[key] = std::move(value);
+  };
+  add("max_attempts", Gap::kMaxAttempts, retry.max_attempts);
+  add("backoff", Gap::kBackoff, kBackoffs.at(static_cast<std::size_t>(retry.backoff)));
+  add("initial", Gap::kInitial, Exactly(retry.initial));
+  add("max", Gap::kMax, Exactly(retry.max));
+  add("jitter", Gap::kJitter, retry.jitter);
+  add("max_losses", Gap::kMaxLosses, retry.max_losses);
   if (retry.when) object["when"] = ConditionJson(*retry.when);
   if (retry.unless) object["unless"] = ConditionJson(*retry.unless);
   return object;
+}
+
+void AddResources(json::object& object, const model::Resources& resources) {
+  if (resources == model::Resources{}) return;
+  json::object& asked = object["resources"].emplace_object();
+  if (resources.cpu > 0) asked["cpu"] = resources.cpu;
+  if (resources.memory > 0) asked["memory"] = FormatBytes(resources.memory);
 }
 
 void AddAction(json::object& object, const model::Action& action) {
@@ -228,7 +243,8 @@ json::array NeedsJson(const model::Workflow& workflow, const model::Task& task) 
 }
 
 /// `instances`: the task, or all of its matrix.
-json::object EffectiveTask(const model::Workflow& workflow, const std::vector<TaskNo>& instances) {
+json::object TaskJson(const model::Workflow& workflow, const std::vector<TaskNo>& instances,
+                      bool effective) {
   const model::Task& task = workflow.task(instances.front());
   json::object object;
   AddText(object, "description", task.description);
@@ -242,8 +258,11 @@ json::object EffectiveTask(const model::Workflow& workflow, const std::vector<Ta
   AddList(object, "env_file", task.env_file);
   AddList(object, "inherit_env", task.inherit_env);
   AddOutput(object, task.output);
-  object["retry"] = RetryJson(task.retry);
-  AddTime(object, "timeout", task.timeout);
+  if (json::object retry = RetryJson(task, effective); !retry.empty())
+    object["retry"] = std::move(retry);
+  if (effective || task.Says(model::Gap::kTimeout)) object["timeout"] = Exactly(task.timeout);
+  AddTime(object, "start_timeout", task.start_timeout);
+  AddResources(object, task.resources);
   AddTime(object, "deadline", task.deadline);
   object["grace"] = Exactly(task.grace);
   object["priority"] = task.priority;
@@ -257,7 +276,8 @@ json::object EffectiveTask(const model::Workflow& workflow, const std::vector<Ta
 
 }  // namespace
 
-json::object DefinitionJson(const model::Workflow& workflow) {
+json::object DefinitionJson(const model::Workflow& workflow, Detail detail) {
+  const bool effective = detail == Detail::kEffective;
   const model::WorkflowDefinition& definition = workflow.definition();
   json::object object{{"version", 1}, {"name", definition.name.workflow}};
   AddText(object, "description", definition.description);
@@ -288,9 +308,9 @@ json::object DefinitionJson(const model::Workflow& workflow) {
     for (TaskNo no = first; no != end; ++no.value) {
       const model::Task& task = workflow.task(no);
       if (task.group.empty())
-        tasks[task.id] = EffectiveTask(workflow, {no});
+        tasks[task.id] = TaskJson(workflow, {no}, effective);
       else if (instances.at(task.group).front() == no)
-        tasks[task.group] = EffectiveTask(workflow, instances.at(task.group));
+        tasks[task.group] = TaskJson(workflow, instances.at(task.group), effective);
     }
   }
   object["finally_timeout"] = Exactly(definition.finally_timeout);

@@ -76,6 +76,8 @@ json::object ValueSchema(const Key& key) {
       return NumberSchema(key);
     case ValueType::kDuration:
       return {{"type", "string"}, {"pattern", "^([0-9]+(us|ms|s|m|h|d))+$"}};
+    case ValueType::kSize:
+      return {{"type", {"string", "integer"}}, {"pattern", "^[1-9][0-9]*(KiB|MiB|GiB|TiB)?$"}};
     case ValueType::kChoice:
     case ValueType::kParamType:
       return {{"enum", Names(key.names)}};
@@ -126,6 +128,8 @@ json::object ValueSchema(const Key& key) {
       return Reference("rate");
     case ValueType::kKeyExpression:
       return Scalar();
+    case ValueType::kResources:
+      return Reference("resources");
   }
   return {};
 }

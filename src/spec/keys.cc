@@ -380,7 +380,7 @@ constexpr auto kTaskKeys = std::to_array<Entry<TaskDraft>>({
       .since = kSince,
       .text = "How often and when the task is tried again.",
       .in_defaults = true},
-     [](Reader& r, NodeNo v, TaskDraft& t) { r.Retry(v, t.retry); }},
+     [](Reader& r, NodeNo v, TaskDraft& t) { r.Retry(v, t); }},
     {{.name = "timeout",
       .type = Type::kDuration,
       .usual = "0s",
@@ -388,7 +388,19 @@ constexpr auto kTaskKeys = std::to_array<Entry<TaskDraft>>({
       .since = kSince,
       .text = "For one try. 0s = no limit.",
       .in_defaults = true},
-     Set<&Task::timeout>},
+     [](Reader& r, NodeNo v, TaskDraft& t) {
+       r.Time(v, t.timeout);
+       t.Say(model::Gap::kTimeout);
+     }},
+    {{.name = "start_timeout",
+      .type = Type::kDuration,
+      .usual = "10m",
+      .example = "2m",
+      .since = kSince,
+      .text = "For an attempt to start once its executor has it; then the executor is asked what "
+              "became of it.",
+      .in_defaults = true},
+     [](Reader& r, NodeNo v, TaskDraft& t) { r.StartTimeout(v, t.start_timeout); }},
     {{.name = "deadline",
       .type = Type::kDuration,
       .usual = "0s",
@@ -450,6 +462,15 @@ constexpr auto kTaskKeys = std::to_array<Entry<TaskDraft>>({
       .text = "Where the result of a command is taken from, and which fields it has.",
       .in_defaults = true},
      [](Reader& r, NodeNo v, TaskDraft& t) { r.Output(v, t.output); }},
+    {{.name = "resources",
+      .type = Type::kResources,
+      .usual = "{}",
+      .example = "{cpu: 2, memory: 4GiB}",
+      .since = kSince,
+      .text = "What the task asks of the place where it runs; more than the operator allows is "
+              "refused.",
+      .in_defaults = true},
+     [](Reader& r, NodeNo v, TaskDraft& t) { r.Resources(v, t.resources); }},
     {{.name = "labels",
       .type = Type::kTextMap,
       .usual = "{}",
@@ -620,13 +641,28 @@ constexpr auto kOutputKeys = std::to_array<Entry<model::OutputSpec>>({
      [](Reader& r, NodeNo v, model::OutputSpec& o) { r.OutputType(v, o.type_json); }},
 });
 
+constexpr auto kResourceKeys = std::to_array<Entry<model::Resources>>({
+    {{.name = "cpu",
+      .type = Type::kNumber,
+      .usual = "",
+      .example = "0.5",
+      .since = kSince,
+      .text = "Processors, 0.001 to 1024."},
+     [](Reader& r, NodeNo v, model::Resources& m) { r.Cpu(v, m.cpu); }},
+    {{.name = "memory",
+      .type = Type::kSize,
+      .usual = "",
+      .example = "512MiB",
+      .since = kSince,
+      .text = "Memory, 1 byte to 1024 TiB."},
+     [](Reader& r, NodeNo v, model::Resources& m) { r.Size(v, m.memory); }},
+});
+
 constexpr auto kReserved = std::to_array<ReservedKey>({
     {"schedule", "comes with the scheduler", "let cron call `headworks run`"},
     {"triggers", "comes with the scheduler", "start runs with `headworks run`"},
-    {"start_timeout", "comes with remote executors", "deadline bounds the whole task"},
     {"queue", "comes with remote workers", "remove it, all tasks run here"},
     {"requires", "comes with remote workers", "remove it, all tasks run here"},
-    {"resources", "comes with containers", "call ulimit or systemd-run in the command"},
     {"image", "comes with containers", "call docker or podman in the command"},
     {"container", "comes with containers", "call docker or podman in the command"},
     {"secrets", "comes with the secret store", "name the variable under inherit_env"},
@@ -682,9 +718,13 @@ template <>
 std::span<const Entry<model::OutputSpec>> EntriesOf() {
   return kOutputKeys;
 }
+template <>
+std::span<const Entry<model::Resources>> EntriesOf() {
+  return kResourceKeys;
+}
 
 std::span<const KeyMap> Language() {
-  static const std::array<KeyMap, 8> kMaps = {
+  static const std::array<KeyMap, 9> kMaps = {
       MakeMap("workflow", "to the workflow, at the left margin", "The file as a whole.",
               kWorkflowKeys),
       MakeMap("concurrency", "to the concurrency of a workflow",
@@ -699,6 +739,8 @@ std::span<const KeyMap> Language() {
               "Failed tries that match one of the two.", kConditionKeys),
       MakeMap("output", "to the output of a task",
               "Where a result is taken from. A word alone is that of `from`.", kOutputKeys),
+      MakeMap("resources", "to the resources of a task",
+              "What a task asks of the place where it runs.", kResourceKeys),
   };
   return kMaps;
 }

@@ -18,6 +18,7 @@ enum class ValueType : std::uint8_t {
   kInteger,
   kNumber,
   kDuration,
+  kSize,    // bytes
   kChoice,  // one of Key::names
   kPattern,
   kTexts,      // one text, or a list of them
@@ -42,6 +43,7 @@ enum class ValueType : std::uint8_t {
   kConcurrency,
   kRate,
   kKeyExpression,
+  kResources,
 };
 
 /// One key of one map.

@@ -157,6 +157,14 @@ void Reader::Time(NodeNo no, Duration& into) {
     Fault("HW1010", no, duration.error().message);
 }
 
+void Reader::Size(NodeNo no, std::uint64_t& into) {
+  if (!Is(no, Kind::kScalar)) return WrongType(no, "a size such as 512MiB belongs here");
+  if (const auto bytes = ParseBytes(tree_.Text(no)))
+    into = *bytes;
+  else
+    Fault("HW1010", no, bytes.error().message);
+}
+
 void Reader::Texts(NodeNo no, std::string_view wanted, std::vector<std::string>& into) {
   into.clear();
   if (Is(no, Kind::kScalar)) {

@@ -57,6 +57,8 @@ template <>
 std::span<const Entry<model::RetryCondition>> EntriesOf();
 template <>
 std::span<const Entry<model::OutputSpec>> EntriesOf();
+template <>
+std::span<const Entry<model::Resources>> EntriesOf();
 
 /// Turns a tree into a definition by way of the table of keys.  One use.
 class Reader {
@@ -80,6 +82,7 @@ class Reader {
   void Integer(NodeNo no, int& into);
   void Fraction(NodeNo no, double& into);
   void Time(NodeNo no, Duration& into);
+  void Size(NodeNo no, std::uint64_t& into);
   /// One text or a list of them.
   void Texts(NodeNo no, std::string_view wanted, std::vector<std::string>& into);
   /// Adds to `into`; a name that is there already gets the new value.
@@ -100,7 +103,10 @@ class Reader {
   void When(NodeNo no, std::vector<std::string>& into);
   void Concurrency(NodeNo no, std::optional<model::Concurrency>& into);
   void Rate(NodeNo no, model::Concurrency& into);
-  void Retry(NodeNo no, model::RetryPolicy& into);
+  void Retry(NodeNo no, model::Task& into);
+  void StartTimeout(NodeNo no, Duration& into);
+  void Resources(NodeNo no, model::Resources& into);
+  void Cpu(NodeNo no, double& into);
   void Condition(NodeNo no, std::optional<model::RetryCondition>& into);
   void ExitCodes(NodeNo no, std::vector<int>& into);
   void Output(NodeNo no, model::OutputSpec& into);

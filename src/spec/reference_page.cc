@@ -45,6 +45,8 @@ std::string TypeText(const Key& key) {
       return "number";
     case ValueType::kDuration:
       return "[duration](#values)";
+    case ValueType::kSize:
+      return "[size](#values)";
     case ValueType::kChoice:
       return "one of " + List(key.names);
     case ValueType::kPattern:
@@ -93,14 +95,17 @@ std::string TypeText(const Key& key) {
       return "map with [keys of a rate](#keys-of-a-rate)";
     case ValueType::kKeyExpression:
       return "expression";
+    case ValueType::kResources:
+      return "map with [keys of the resources](#keys-of-the-resources)";
   }
   return "";
 }
 
 void AppendMap(const KeyMap& map, std::string& page) {
-  const std::string_view article = map.name == "output"     ? "an"
-                                   : map.name == "workflow" ? "the"
-                                                            : "a";
+  const std::string_view article = map.name == "output"      ? "an"
+                                   : map.name == "workflow"  ? "the"
+                                   : map.name == "resources" ? "the"
+                                                             : "a";
   page += fmt::format("\n## Keys of {} {}\n\n{}\n\n", article, map.name, map.text);
   page += "| key | takes | default | since | meaning |\n|---|---|---|---|---|\n";
   for (const Key* key : map.keys)
@@ -133,6 +138,8 @@ std::string ReferencePage() {
       "\n## Values\n\n"
       "- **Text** may be any scalar and is taken as it is written: `A: 1.10` is the text 1.10.\n"
       "- A **duration** carries its units: `250ms`, `30s`, `10m`, `1h30m`, `2d`.\n"
+      "- A **size** is a number of bytes, or of larger units: `1048576`, `512KiB`, `64MiB`, "
+      "`4GiB`.\n"
       "- A **type** is one of {}. In the type of an output it may also be `any`, `[type]` for a\n"
       "  list, or a map of fields.\n"
       "- A **template** is text with `${{{{ expression }}}}` in it.\n"

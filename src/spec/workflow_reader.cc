@@ -302,9 +302,38 @@ void Reader::Rate(NodeNo no, model::Concurrency& into) {
   into.rate_per = rate.per;
 }
 
-void Reader::Retry(NodeNo no, model::RetryPolicy& into) {
+void Reader::Retry(NodeNo no, model::Task& into) {
+  using model::Gap;
   if (!Is(no, Kind::kMap)) return WrongType(no, "retry takes a map, e.g. {max_attempts: 3}");
+  Map(no, into.retry);
+  for (const auto& [name, gap] :
+       std::initializer_list<std::pair<std::string_view, Gap>>{{"max_attempts", Gap::kMaxAttempts},
+                                                               {"backoff", Gap::kBackoff},
+                                                               {"initial", Gap::kInitial},
+                                                               {"max", Gap::kMax},
+                                                               {"jitter", Gap::kJitter},
+                                                               {"max_losses", Gap::kMaxLosses}})
+    if (FindKey(no, name) != kNone) into.Say(gap);
+}
+
+void Reader::StartTimeout(NodeNo no, Duration& into) {
+  Time(no, into);
+  if (Is(no, Kind::kScalar) && ParseDuration(tree_.Text(no)) == Duration(0))
+    Fault("HW1111", no, "an attempt needs time to start; give a start_timeout above 0s");
+}
+
+void Reader::Resources(NodeNo no, model::Resources& into) {
+  if (!Is(no, Kind::kMap))
+    return WrongType(no, "resources takes a map, e.g. {cpu: 2, memory: 4GiB}");
   Map(no, into);
+}
+
+void Reader::Cpu(NodeNo no, double& into) {
+  Fraction(no, into);
+  if (into != 0) return;
+  into = 0;
+  if (Is(no, Kind::kScalar) && tree_.Text(no).find_first_not_of("0.") == std::string_view::npos)
+    Fault("HW1111", no, "no task runs without a processor; give a cpu of 0.001 or more");
 }
 
 void Reader::Condition(NodeNo no, std::optional<model::RetryCondition>& into) {

@@ -158,6 +158,26 @@ class MemoryStore final : public store::Database,
     return due;
   }
 
+  Result<std::vector<Held>> ListHeld(std::span<const Shard> shards) override {
+    HEADWORKS_TRY(store::CheckShards(shards));
+    const std::lock_guard lock(s_.mutex);
+    std::map<std::string, Held> held;
+    for (const auto& [key, run] : s_.runs) {
+      if (std::ranges::find(shards, run.header.shard) == shards.end()) continue;
+      std::map<std::string, std::uint64_t> of_run;
+      for (const auto& [no, task] : run.tasks)
+        if (model::IsLive(task.row.state) || task.row.zombie) ++of_run[task.executor];
+      for (const auto& [executor, attempts] : of_run) {
+        Held& of = held.try_emplace(executor, Held{.executor = executor}).first->second;
+        ++of.runs;
+        of.attempts += attempts;
+      }
+    }
+    std::vector<Held> all;
+    for (auto& [name, of] : held) all.push_back(std::move(of));
+    return all;
+  }
+
   Result<std::optional<RunHeader>> FindStartKey(const TenantId& tenant,
                                                 const model::Namespace& name,
                                                 std::string_view start_key) override {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "headworks/store/checks.h"
 #include "rows.h"
@@ -170,6 +171,27 @@ Result<std::vector<model::RunHeader>> SqliteRunStore::ListDue(std::span<const Sh
       due.resize(std::min(due.size(), limit));
     }
     return due;
+  });
+}
+
+Result<std::vector<store::RunStore::Held>> SqliteRunStore::ListHeld(std::span<const Shard> shards) {
+  HEADWORKS_TRY(store::CheckShards(shards));
+  const std::uint64_t mask = MaskOf(shards);
+  return core_.Read([&](Connection& c) -> Result<std::vector<Held>> {
+    std::map<std::string, Held> held;
+    const auto add = [&](Row row) {
+      std::string executor;
+      std::int64_t run = 0, attempts = 0;
+      row.Read(executor, run, attempts);
+      Held& of = held.try_emplace(executor, Held{.executor = executor}).first->second;
+      ++of.runs;
+      of.attempts += static_cast<std::uint64_t>(attempts);
+    };
+    HEADWORKS_TRY(c.ForEach(kHeld, add, mask));
+    HEADWORKS_TRY(c.ForEach(kHeldByStuck, add, mask));
+    std::vector<Held> all;
+    for (auto& [name, of] : held) all.push_back(std::move(of));
+    return all;
   });
 }
 

@@ -20,6 +20,7 @@ class SqliteRunStore final : public store::RunStore {
   Result<std::vector<model::RunHeader>> ListDue(std::span<const Shard> shards, Instant until,
                                                 std::optional<DueAfter> after,
                                                 std::size_t limit) override;
+  Result<std::vector<Held>> ListHeld(std::span<const Shard> shards) override;
   Result<std::optional<model::RunHeader>> FindStartKey(const TenantId& tenant,
                                                        const model::Namespace& name,
                                                        std::string_view start_key) override;
@@ -49,6 +50,17 @@ inline constexpr const char* kDueBelow = HEADWORKS_SELECT_DUE
 inline constexpr const char* kDueByTime = HEADWORKS_SELECT_DUE
     "wake_at > 0 AND wake_at <= ?1 AND (priority < ?2 OR (priority = ?2 AND run_no > ?3)) "
     "AND (?4 >> shard) & 1 ORDER BY priority DESC, run_no LIMIT ?5";
+
+// A run with live attempts is due at once, or stuck: of each there is an index.
+#define HEADWORKS_SELECT_HELD                                                                 \
+  "SELECT t.executor, r.run_no, count(*) FROM run r JOIN task t ON t.tenant_id = r.tenant_id" \
+  " AND t.run_no = r.run_no WHERE (t.state IN (2, 3) OR t.zombie) AND (?1 >> r.shard) & 1 AND "
+inline constexpr const char* kHeld = HEADWORKS_SELECT_HELD
+    "r.wake_at = 0 AND r.stuck_reason = '' AND r.wake_at < 9223372036854775807 "
+    "GROUP BY t.executor, r.run_no";
+inline constexpr const char* kHeldByStuck =
+    HEADWORKS_SELECT_HELD "r.stuck_reason <> '' GROUP BY t.executor, r.run_no";
+#undef HEADWORKS_SELECT_HELD
 
 // SQLite writes an index anew for every column of it that a statement names, changed or not: so a
 // run that stays where it is in the lists has a statement that names none of theirs.

@@ -131,6 +131,12 @@ class MetricsTest(MonitoredCase):
         "headworks_attempts_superseded_total": (
             "src/engine/tests/measure_test.cc",
             "TEST_F(MeasureTest, VerdictThatComesTwiceIsCountedAsSuperseded)"),
+        "headworks_attempts_overdue": (
+            "src/engine/tests/overdue_test.cc",
+            "TEST_P(OverdueTest, WhatNobodyKnowsAlarmsAndCountsTowardsTheSameBound)"),
+        "headworks_words_refused_total": (
+            "src/engine/tests/words_test.cc",
+            "TEST_F(WordsTest, OneHolderIsLetInAndTheRowSaysWhich)"),
         "headworks_dispatch_at_capacity_total": (
             "src/runner/tests/metrics_test.cc",
             "TEST(MetricsTable, BufferHasADepthAndABoundAndCountsNoOfferTwice)"),

@@ -38,5 +38,18 @@ TEST(Text, NearestWordHasABound) {
   EXPECT_EQ(NearestWord(longest + "a", known), "");
 }
 
+TEST(Text, BytesCarryTheirUnitAndAreBounded) {
+  EXPECT_EQ(ParseBytes("1"), 1U);
+  EXPECT_EQ(ParseBytes("512MiB"), 512U << 20);
+  EXPECT_EQ(ParseBytes("1024TiB"), std::uint64_t{1} << 50);
+  for (const char* bad :
+       {"", "0", "-1", "1025TiB", "1MB", "MiB", "1 MiB", "1.5GiB", "18446744073709551616"})
+    EXPECT_FALSE(ParseBytes(bad)) << bad;
+  for (const std::uint64_t bytes : {std::uint64_t{1}, std::uint64_t{1536}, std::uint64_t{1} << 20,
+                                    (std::uint64_t{1} << 40) + 1, std::uint64_t{1} << 50})
+    EXPECT_EQ(ParseBytes(FormatBytes(bytes)), bytes) << FormatBytes(bytes);
+  EXPECT_EQ(FormatBytes(std::uint64_t{3} << 30), "3GiB");
+}
+
 }  // namespace
 }  // namespace headworks

@@ -196,5 +196,21 @@ TEST_F(ExplainTaskTest, LevelIsTheLongestWayFromARoot) {
   EXPECT_EQ(levels[No("c").value], 2U);
 }
 
+TEST_F(ExplainTaskTest, AnAttemptThatDoesNotStartSaysWhatItsExecutorSays) {
+  task("a").state = TaskState::kQueued;
+  view_.overdue[No("a")] = "attempt 1 has not started within 10m00s; its executor has it: no node";
+  EXPECT_EQ(Explain("a").find("no node"), std::string::npos) << "of an earlier attempt";
+  for (const auto reason : {model::Reason::kPending, model::Reason::kUnknown}) {
+    task("a").reason = reason;
+    EXPECT_NE(Explain("a").find("attempt 1 has not started within 10m00s"), std::string::npos);
+  }
+  task("a").state = TaskState::kFailed;
+  task("a").reason = model::Reason::kPendingTimeout;
+  task("a").zombie = true;
+  EXPECT_NE(Explain("a").find("reason: pending_timeout"), std::string::npos);
+  EXPECT_NE(Explain("a").find("no node"), std::string::npos);
+  EXPECT_NE(Explain("a").find("not provably over"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace headworks::cli

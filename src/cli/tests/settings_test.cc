@@ -95,12 +95,27 @@ TEST_F(SettingsTest, NumbersAndSizesAreBounded) {
                                        {"dispatch_workers", "1024", "1025"},
                                        {"dispatch_workers", "1", "0"},
                                        {"dispatch_drain_timeout", "0s", "15"},
-                                       {"max_log_bytes", "1024GiB", "1025GiB"},
+                                       {"max_log_bytes", "1024TiB", "1025TiB"},
                                        {"max_log_bytes", "1", "0"},
                                        {"max_log_bytes", "64MiB", "64MB"},
                                        {"lease_ttl", "1s", "999ms"},
                                        {"inbox_poll", "1ms", "0s"},
                                        {"task_timeout", "0s", "10"},
+                                       {"task_start_timeout", "1ms", "0s"},
+                                       {"pending_timeout", "0s", "1"},
+                                       {"task_retry", "max_attempts=1000", "max_attempts=1001"},
+                                       {"task_retry", "max_losses=1", "max_losses=0"},
+                                       {"task_retry", "backoff=linear", "backoff=lineal"},
+                                       {"task_retry", "initial=1s,max=1s", "initial=2s,max=1s"},
+                                       {"task_retry", "jitter=1", "jitter=1.1"},
+                                       {"task_retry", "jitter=0", "when=1"},
+                                       {"task_resources", "cpu=0.001", "cpu=0.0009"},
+                                       {"task_resources", "cpu=1024", "cpu=1025"},
+                                       {"task_resources", "memory=1024TiB", "memory=1025TiB"},
+                                       {"max_task_resources", "cpu=1,memory=1", "memory=0"},
+                                       {"max_task_resources", "", "gpu=1"},
+                                       {"tenant_executors", "a=process", "a="},
+                                       {"tenant_executors", "", "a=x,a=y"},
                                        {"tenant_weights", "a=1,b=1000", "a=1001"},
                                        {"tenant_weights", "", "a=0"},
                                        {"tenant_weights", "a=2", "a=2,a=2"},
@@ -116,6 +131,25 @@ TEST_F(SettingsTest, NumbersAndSizesAreBounded) {
     flags_ = {{key, bad}};
     EXPECT_FALSE(Load()) << key << " " << bad;
   }
+}
+
+TEST_F(SettingsTest, ListsOfNamesAndValuesAreReadFieldByField) {
+  flags_ = {{"task_retry", "max_attempts=3,initial=10s"},
+            {"task_resources", "memory=512MiB"},
+            {"max_task_resources", "cpu=2.5,memory=8GiB"},
+            {"tenant_executors", "acme=process,b=inline"}};
+  const auto loaded = Load();
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const RunnerOptions& runner = loaded->settings.runner;
+  EXPECT_EQ(runner.defaults.retry.max_attempts, 3);
+  EXPECT_EQ(runner.defaults.retry.initial, std::chrono::seconds(10));
+  EXPECT_EQ(runner.defaults.retry.max, std::chrono::minutes(5)) << "as without a word";
+  EXPECT_EQ(runner.defaults.resources, (model::Resources{.memory = std::uint64_t{512} << 20}));
+  EXPECT_EQ(runner.max_resources, (model::Resources{2.5, std::uint64_t{8} << 30}));
+  EXPECT_EQ(runner.tenant_executors.at("b"), "inline");
+  flags_ = {{"task_retry", "max_attempt=3"}};
+  ExpectRefused("--task-retry: 'max_attempt' is none of max_attempts, backoff, initial");
+  ExpectRefused("did you mean 'max_attempts'?");
 }
 
 TEST_F(SettingsTest, StoreIsAPathOrAnUrlThatIsKnown) {

@@ -21,8 +21,10 @@ TEST_P(Conformance, EachTaskGoesToItsLaneAndToNoOther) {
   EXPECT_EQ(functions_.offered, std::vector{function.key});
   EXPECT_EQ(commands_.offered, std::vector{command.key});
   ASSERT_EQ(dispatcher().lanes(), 2U);
-  EXPECT_EQ(dispatcher().LaneName(dispatcher().LaneOf(function.task())), "functions");
-  EXPECT_EQ(dispatcher().LaneName(dispatcher().LaneOf(command.task())), "commands");
+  EXPECT_EQ(dispatcher().LaneName(dispatcher().LaneOf(function.key.tenant, function.task())),
+            "functions");
+  EXPECT_EQ(dispatcher().LaneName(dispatcher().LaneOf(command.key.tenant, command.task())),
+            "commands");
 }
 
 TEST_P(Conformance, EachAnswerArrivesWithItsCause) {
@@ -48,8 +50,9 @@ TEST_P(Conformance, TheSameEpochIsOneAttempt) {
 
 TEST_P(Conformance, AFullExecutorHoldsUpNoOther) {
   functions_.max = 2;
-  const std::size_t functions = dispatcher().LaneOf(AttemptOf(kFunction, 1).task());
-  const std::size_t commands = dispatcher().LaneOf(AttemptOf(kCommand, 1).task());
+  const std::size_t functions =
+      dispatcher().LaneOf(TenantId("acme"), AttemptOf(kFunction, 1).task());
+  const std::size_t commands = dispatcher().LaneOf(TenantId("acme"), AttemptOf(kCommand, 1).task());
   EXPECT_EQ(dispatcher().GetCapacity(functions).max, 2U);
   for (int i = 0; i < 2; ++i) Answer(Next(kFunction));
   EXPECT_EQ(dispatcher().GetCapacity(functions).free(), 0U);

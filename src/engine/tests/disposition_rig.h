@@ -42,6 +42,9 @@ class Platform final : public executor::Executor {
   std::vector<Offered> offered;
   std::map<model::AttemptKey, executor::Attempt> here;
   std::vector<model::AttemptKey> cancelled, settled;
+  /// What it says of attempts, whatever is here.
+  std::optional<executor::Inspection> says;
+  int inspections = 0;
   Clock* clock = nullptr;
   executor::AttemptSink* sink = nullptr;
 
@@ -64,9 +67,11 @@ class Platform final : public executor::Executor {
   Result<std::vector<executor::Inspection>> Inspect(
       std::span<const executor::Attempt> attempts) override {
     std::vector<executor::Inspection> answers;
+    inspections += static_cast<int>(attempts.size());
     for (const executor::Attempt& attempt : attempts)
-      answers.push_back(here.contains(attempt.key) ? executor::Inspection(executor::Running{})
-                                                   : executor::Inspection(executor::Absent{}));
+      answers.push_back(says                         ? *says
+                        : here.contains(attempt.key) ? executor::Inspection(executor::Running{})
+                                                     : executor::Inspection(executor::Absent{}));
     return answers;
   }
   std::vector<model::AttemptKey> List() const override { return {}; }

@@ -27,7 +27,7 @@ class MeasureTest : public EngineTest {
     std::deque<executor::Attempt> offered;
 
     std::size_t lanes() const override { return 1; }
-    std::size_t LaneOf(const model::Task&) const override { return 0; }
+    std::size_t LaneOf(const TenantId&, const model::Task&) const override { return 0; }
     std::string_view LaneName(std::size_t) const override { return "answering"; }
     executor::Capacity GetCapacity(std::size_t) const override { return {2, 0}; }
     executor::OfferResult Dispatch(const executor::Attempt& attempt) override {

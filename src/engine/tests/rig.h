@@ -35,7 +35,7 @@ class ManualDispatcher final : public dispatcher::Dispatcher {
   std::vector<model::AttemptKey> cancelled;
 
   std::size_t lanes() const override { return 1; }
-  std::size_t LaneOf(const model::Task&) const override { return 0; }
+  std::size_t LaneOf(const TenantId&, const model::Task&) const override { return 0; }
   std::string_view LaneName(std::size_t) const override { return name; }
   executor::Capacity GetCapacity(std::size_t) const override {
     return {max, static_cast<std::uint32_t>(taken.size())};
@@ -121,6 +121,9 @@ class WatchedStore final : public store::Database,
                                                 std::optional<DueAfter> after,
                                                 std::size_t limit) override {
     return inner_->runs().ListDue(shards, until, after, limit);
+  }
+  Result<std::vector<Held>> ListHeld(std::span<const Shard> shards) override {
+    return inner_->runs().ListHeld(shards);
   }
   Result<std::optional<model::RunHeader>> FindStartKey(const TenantId& tenant,
                                                        const model::Namespace& name,

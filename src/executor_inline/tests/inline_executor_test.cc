@@ -44,6 +44,9 @@ class Sink final : public executor::AttemptSink {
     EXPECT_TRUE(ended_.emplace(key.epoch.value, std::move(outcome)).second) << "told twice";
     changed_.notify_all();
   }
+  void Hear(executor::Word, std::function<void(executor::Reply)> reply) override {
+    reply(executor::Reply::kStop);
+  }
   void CapacityChanged() override {
     const std::scoped_lock lock(mutex_);
     ++capacity_changes_;

@@ -21,6 +21,9 @@ class OneEnd final : public executor::AttemptSink {
     ended = true;
     ended.notify_one();
   }
+  void Hear(executor::Word, std::function<void(executor::Reply)> reply) override {
+    reply(executor::Reply::kStop);
+  }
   void CapacityChanged() override {}
   model::Verdict verdict{};
   std::atomic<bool> ended = false;

@@ -33,6 +33,9 @@ class CountingSink final : public executor::AttemptSink {
     ended.fetch_add(1);
     ended.notify_one();
   }
+  void Hear(executor::Word, std::function<void(executor::Reply)> reply) override {
+    reply(executor::Reply::kStop);
+  }
   void CapacityChanged() override {
     changes.fetch_add(1);
     changes.notify_one();

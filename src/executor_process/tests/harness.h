@@ -55,6 +55,9 @@ class RecordingSink final : public executor::AttemptSink {
  public:
   void Started(const model::AttemptKey& key) override;
   void Ended(const model::AttemptKey& key, model::Outcome outcome) override;
+  void Hear(executor::Word, std::function<void(executor::Reply)> reply) override {
+    reply(executor::Reply::kStop);
+  }
   void CapacityChanged() override;
 
   bool AwaitStarted(const model::AttemptKey& key);

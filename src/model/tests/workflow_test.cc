@@ -1,5 +1,6 @@
 #include "headworks/model/workflow.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -433,6 +434,64 @@ TEST(Workflow, ACycleThroughEverythingDoesNotExhaustTheStack) {
   ASSERT_EQ(faults.size(), 1U);
   EXPECT_NE(faults[0].message.find("t98 -> t99 -> (99900 more) -> t0"), std::string::npos)
       << faults[0].message;
+}
+
+TEST(PlatformDefaults, FillGapsOnlyFieldByField) {
+  WorkflowDefinition definition;
+  definition.name.workflow = "w";
+  Task task{.id = "a", .action = FunctionAction{"f"}};
+  task.retry.initial = std::chrono::seconds(3);
+  task.Say(Gap::kMaxAttempts);
+  definition.tasks = {task};
+  const auto plain = *Workflow::Create(definition);
+  PlatformDefaults defaults;
+  defaults.timeout = std::chrono::minutes(2);
+  defaults.retry.max_attempts = 5;
+  defaults.retry.initial = std::chrono::seconds(9);
+  defaults.retry.max_losses = 2;
+  defaults.resources.memory = 1'000;
+  const auto filled = *Workflow::FromCanonicalJson(plain->canonical_json(), defaults);
+  const Task& a = filled->task(TaskNo(0));
+  EXPECT_EQ(a.timeout, std::chrono::minutes(2));
+  EXPECT_EQ(a.start_timeout, std::chrono::minutes(10));
+  EXPECT_EQ(a.retry.max_attempts, 1) << "said, though it is as without a word";
+  EXPECT_EQ(a.retry.initial, std::chrono::seconds(3));
+  EXPECT_EQ(a.retry.max_losses, 2);
+  EXPECT_EQ(a.resources.memory, 1'000U);
+  EXPECT_EQ(a.resources.cpu, 0);
+  EXPECT_EQ(filled->version(), plain->version());
+  EXPECT_EQ(filled->canonical_json(), plain->canonical_json());
+  // Without a word the version is another one, and stays what it was before there were defaults.
+  definition.tasks[0].said = 0;
+  definition.tasks[0].retry = {};
+  EXPECT_EQ((*Workflow::Create(definition))->canonical_json(),
+            R"({"format":1,"name":"w","tasks":[{"id":"a","function":"f"}]})");
+  EXPECT_NE((*Workflow::Create(definition))->version(), plain->version());
+}
+
+TEST(PlatformDefaults, AreCheckedAtTheirBounds) {
+  const auto fault = [](const auto& edit) {
+    PlatformDefaults defaults;
+    edit(defaults);
+    const Status checked = defaults.Check();
+    return checked ? std::string() : checked.error().message;
+  };
+  EXPECT_EQ(fault([](auto&) {}), "");
+  EXPECT_EQ(fault([](auto& d) { d.start_timeout = Duration(1); }), "");
+  EXPECT_EQ(fault([](auto& d) { d.retry.max_attempts = 1'000; }), "");
+  EXPECT_EQ(fault([](auto& d) { d.resources = {1'024, std::uint64_t{1} << 50}; }), "");
+  EXPECT_EQ(fault([](auto& d) { d.resources.cpu = 0.001; }), "");
+  EXPECT_THAT(fault([](auto& d) { d.start_timeout = Duration(0); }), testing::HasSubstr("above 0"));
+  EXPECT_THAT(fault([](auto& d) { d.timeout = Duration(-1); }), testing::HasSubstr("timeout: "));
+  EXPECT_THAT(fault([](auto& d) { d.retry.max_attempts = 1'001; }),
+              testing::HasSubstr("retry.max_attempts: 1001 is out of range"));
+  EXPECT_THAT(fault([](auto& d) { d.retry.when.emplace(); }), testing::HasSubstr("leave them out"));
+  EXPECT_THAT(fault([](auto& d) { d.resources.cpu = 1'024.1; }),
+              testing::HasSubstr("resources.cpu"));
+  EXPECT_THAT(fault([](auto& d) { d.resources.cpu = 0.0009; }),
+              testing::HasSubstr("resources.cpu"));
+  EXPECT_THAT(fault([](auto& d) { d.resources.memory = (std::uint64_t{1} << 50) + 1; }),
+              testing::HasSubstr("resources.memory"));
 }
 
 }  // namespace

@@ -2,9 +2,12 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <thread>
 
 #include "headworks/author/author.h"
+#include "headworks/dispatcher/dispatcher.h"
 #include "headworks/executor/executor.h"
 #include "headworks/runner/runner.h"
 
@@ -51,6 +54,7 @@ class Door final : public executor::Executor {
     return {};
   }
 
+  executor::AttemptSink* sink() const { return sink_; }
   void Open() {
     const std::scoped_lock lock(mutex_);
     open_ = true;
@@ -150,11 +154,149 @@ TEST_F(ExecutorsTest, OneThatNoTaskGoesToIsRefused) {
   options_.executors["spare"] = &spare_;
   ExpectRefused(Code::kInvalidArgument,
                 "RunnerOptions::executors: no task goes to 'spare', because function_executor is "
-                "'inline' and command_executor is 'door'; name it there or leave it out");
+                "'inline' and command_executor is 'door', and no tenant has it; name it there or "
+                "leave it out");
   options_.function_executor = "spare";
   Open();
   EXPECT_EQ(Health("spare"), "0 active, 100 at most");
   EXPECT_EQ(Health("inline"), "no such service") << "nothing goes there, so it was not started";
+}
+
+TEST_F(ExecutorsTest, ATenantsOwnExecutorTakesAllOfItsTasks) {
+  options_.command_executor = "process";
+  options_.tenant_executors["acme"] = "door";
+  options_.tenant = "acme";
+  door_.Open();
+  auto opened = Runner::Open(options_);
+  ASSERT_TRUE(opened) << opened.error().message;
+  runner_ = *std::move(opened);
+  WorkflowBuilder w("acme::embedded::both");
+  w.Task("f").Function("f");
+  w.Task("c").Exec({"false"});
+  ASSERT_TRUE(runner_->Register(*w.Build()));
+  EXPECT_EQ(runner_->Execute("both")->state, model::RunState::kSucceeded);
+  EXPECT_EQ(door_.knocks(), 2);
+  runner_.reset();
+  // Others keep theirs.
+  options_.tenant = "public";
+  Open();
+  EXPECT_EQ(runner_->Execute("functions")->state, model::RunState::kSucceeded);
+  EXPECT_EQ(door_.knocks(), 2);
+}
+
+TEST_F(ExecutorsTest, ATenantsExecutorMustBeKnownAndItsTenantNamed) {
+  options_.tenant_executors["acme"] = "dor";
+  ExpectRefused(Code::kInvalidArgument,
+                "no executor is called 'dor'; known: inline, process, door");
+  options_.tenant_executors = {{"", "door"}};
+  ExpectRefused(Code::kInvalidArgument,
+                "RunnerOptions::tenant_executors: 'door' is for no tenant; name one");
+}
+
+TEST_F(ExecutorsTest, WhatAsksForMoreThanIsAllowedIsRefusedAtOnce) {
+  options_.max_resources = {.cpu = 2, .memory = std::uint64_t{1} << 30};
+  options_.defaults.retry.max_attempts = 5;
+  door_.Open();
+  Open();
+  model::WorkflowDefinition definition;
+  definition.name.workflow = "greedy";
+  const auto add = [&](const char* id, model::Resources asked) {
+    model::Task& task = definition.tasks.emplace_back();
+    task.id = id;
+    task.action = model::ExecAction{{"knock"}};
+    task.resources = asked;
+  };
+  add("at_most", {.cpu = 2, .memory = std::uint64_t{1} << 30});
+  add("cpu", {.cpu = 2.5});
+  add("memory", {.memory = (std::uint64_t{1} << 30) + 1});
+  ASSERT_TRUE(runner_->Register(*model::Workflow::Create(definition)));
+  const auto result = runner_->Execute("greedy");
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->state, model::RunState::kFailed);
+  using Failure = std::pair<std::string, std::string>;
+  EXPECT_EQ(result->failures,
+            (std::vector<Failure>{
+                {"cpu", "it asks for 2.5 processors, and at most 2 are allowed here"},
+                {"memory", "it asks for 1073741825 of memory, and at most 1GiB is allowed here"}}));
+  EXPECT_EQ(door_.knocks(), 1) << "no retries of any kind";
+}
+
+TEST_F(ExecutorsTest, DefaultsOutOfBoundsAreRefused) {
+  options_.defaults.start_timeout = Duration(0);
+  ExpectRefused(Code::kInvalidArgument,
+                "platform defaults: start_timeout must be above 0; it is 10m unless it is set");
+  options_.defaults = {};
+  options_.pending_timeout = Duration(-1);
+  ExpectRefused(Code::kInvalidArgument, "RunnerOptions::pending_timeout is -1us; give 0 or more");
+}
+
+/// Runs attempts of the versions that its one worker has loaded, one at a time.
+class Bench final : public dispatcher::WarmPlacer {
+ public:
+  explicit Bench(std::string version) : version_(std::move(version)) {}
+
+  bool Assign(std::string_view version, const Attempt& attempt) override {
+    const std::scoped_lock lock(mutex_);
+    ++asked;
+    if (given_.contains(attempt.key)) return true;
+    if (version != version_ || work_ || sink == nullptr) return false;
+    given_.insert(attempt.key);
+    work_ = attempt.key;
+    changed_.notify_all();
+    return true;
+  }
+  void Stop() {
+    worker_.request_stop();
+    changed_.notify_all();
+    worker_.join();
+  }
+
+  executor::AttemptSink* sink = nullptr;  // set before any run
+  int asked = 0, ended = 0;
+
+ private:
+  void Work(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (changed_.wait(lock, stop, [this] { return work_.has_value(); })) {
+      const model::AttemptKey key = *work_;
+      lock.unlock();
+      sink->Started(key);
+      sink->Ended(key, {.output = R"({"warm":true})"});
+      lock.lock();
+      ++ended;
+      work_.reset();
+    }
+  }
+
+  const std::string version_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::optional<model::AttemptKey> work_;
+  std::set<model::AttemptKey> given_;
+  std::jthread worker_{[this](const std::stop_token& stop) { Work(stop); }};
+};
+
+TEST_F(ExecutorsTest, AWarmWorkerOfTheVersionIsAskedBeforeTheExecutor) {
+  WorkflowBuilder w("warm");
+  w.Task("a").Exec({"knock"});
+  w.Task("b").Exec({"knock"}).Needs({"a"});
+  const auto workflow = *w.Build();
+  Bench bench(workflow->version());
+  options_.warm_placer = &bench;
+  door_.Open();
+  Open();
+  bench.sink = door_.sink();
+  ASSERT_TRUE(runner_->Register(workflow));
+  const auto handle = runner_->Start("warm");
+  ASSERT_EQ(handle->Wait(30s)->state, model::RunState::kSucceeded);
+  EXPECT_EQ(handle->Output("a").value(), R"({"warm":true})");
+  EXPECT_EQ(runner_->Execute("commands")->state, model::RunState::kSucceeded);
+  runner_.reset();
+  bench.Stop();
+  EXPECT_EQ(bench.asked, 7) << "each attempt once";
+  EXPECT_EQ(bench.ended + door_.knocks(), 7);
+  EXPECT_GE(bench.ended, 1);
+  EXPECT_GE(door_.knocks(), 5) << "another version falls through";
 }
 
 TEST_F(ExecutorsTest, BufferSizesAreBounded) {

@@ -421,7 +421,7 @@ TEST_P(RunnerTest, CancelKillsAProcessTree) {
 }
 
 TEST_P(RunnerTest, TheDefaultTimeoutIsForTasksWithoutOne) {
-  options_.task_timeout = 100ms;
+  options_.defaults.timeout = 100ms;
   Open();
   WorkflowBuilder w("slow");
   w.Task("a").Exec({"sleep", "600"}).Grace(1s);

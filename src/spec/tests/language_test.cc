@@ -71,6 +71,8 @@ TEST(Language, EveryKeyIsDescribedAndItsExampleIsTaken) {
                               key->name == "limit" ? "per: 1s" : "limit: 3")));
       else if (map.name == "output")
         Good(Task(fmt::format("output: {{{}}}", line)));
+      else if (map.name == "resources")
+        Good(Task(fmt::format("resources: {{{}}}", line)));
       else if (map.name == "condition")
         Good(Task(fmt::format("retry: {{max_attempts: 3, when: {{{}}}}}", line)));
     }
@@ -88,9 +90,13 @@ TEST(Language, DefaultsInTheTableAreThoseOfTheModel) {
         task += fmt::format("    {}: {}\n", key->name, key->usual);
       if (map.name == "retry") retry += fmt::format("      {}: {}\n", key->name, key->usual);
     }
-  EXPECT_EQ(Good(fmt::format("version: 1\n{}tasks:\n  a:\n    run: x\n{}    retry:\n{}", workflow,
-                             task, retry)),
-            Good("version: 1\ntasks: {a: {run: x}}"));
+  auto written = Good(fmt::format("version: 1\n{}tasks:\n  a:\n    run: x\n{}    retry:\n{}",
+                                  workflow, task, retry));
+  // But that the platform has no word in it.
+  EXPECT_NE(std::exchange(written.tasks[0].said, 0), 0);
+  EXPECT_EQ(std::exchange(written.tasks[0].start_timeout, Duration(0)),
+            model::PlatformDefaults{}.start_timeout);
+  EXPECT_EQ(written, Good("version: 1\ntasks: {a: {run: x}}"));
   EXPECT_GT(retry.size(), 50U);
 }
 
@@ -308,6 +314,42 @@ TEST(Language, WhatATaskThatIsTriedOnceSaysOfFurtherTriesIsAFault) {
   EXPECT_EQ(d.tasks[1].env.size() + d.tasks[1].cwd.size(), 0U) << "nothing for a function";
   EXPECT_EQ(d.tasks[2].output.type_json, R"({"n":"integer"})");
   Good("version: 1\ndefaults: {retry: {backoff: fixed}}\ntasks: {a: {run: x}}\n");
+}
+
+TEST(Language, ResourcesAndStartTimeoutAreReadFieldByField) {
+  const auto workflow = Good(
+      "version: 1\ndefaults: {start_timeout: 2m, resources: {cpu: 0.5, memory: 1GiB}}\n"
+      "tasks:\n  a: {run: x}\n  b: {run: x, start_timeout: 5s, resources: {cpu: 2}}\n");
+  const model::Task& a = workflow.tasks.at(0);
+  EXPECT_EQ(a.start_timeout, std::chrono::minutes(2));
+  EXPECT_EQ(a.resources, (model::Resources{0.5, std::uint64_t{1} << 30}));
+  const model::Task& b = workflow.tasks.at(1);
+  EXPECT_EQ(b.start_timeout, std::chrono::seconds(5));
+  EXPECT_EQ(b.resources, (model::Resources{2, std::uint64_t{1} << 30}));
+}
+
+TEST(Language, ResourcesAndStartTimeoutAreBounded) {
+  Good(Task("start_timeout: 1us"));
+  EXPECT_EQ(FaultsOf(Task("start_timeout: 0s")).size(), 1U);
+  EXPECT_EQ(FaultsOf(Task("start_timeout: 5")).size(), 1U);
+  Good(Task("resources: {cpu: 0.001, memory: 1}"));
+  Good(Task("resources: {cpu: 1024, memory: 1024TiB}"));
+  for (const char* bad :
+       {"{cpu: 0}", "{cpu: 0.0009}", "{cpu: 1024.5}", "{cpu: -1}", "{cpu: two}", "{memory: 0}",
+        "{memory: 1025TiB}", "{memory: 1GB}", "{memory: -1}", "{gpu: 1}", "4GiB"})
+    EXPECT_EQ(FaultsOf(Task(fmt::format("resources: {}", bad))).size(), 1U) << bad;
+}
+
+TEST(Language, WhatIsSaidAsItIsWithoutAWordIsKept) {
+  const auto silent = Good(Task("priority: 0"));
+  const auto said = Good(Task("timeout: 0s, retry: {max_attempts: 1, jitter: 0.2}"));
+  EXPECT_NE((*model::Workflow::Create(said))->version(),
+            (*model::Workflow::Create(silent))->version());
+  const model::Task& task = said.tasks.at(0);
+  EXPECT_TRUE(task.Says(model::Gap::kTimeout));
+  EXPECT_TRUE(task.Says(model::Gap::kMaxAttempts));
+  EXPECT_TRUE(task.Says(model::Gap::kJitter));
+  EXPECT_FALSE(task.Says(model::Gap::kInitial));
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ TEST(WorkflowFile, EveryKeyArrivesInTheModel) {
   d.tasks[4].id = "clean";
   d.tasks[4].role = TaskRole::kFinally;
   d.tasks[4].action = model::ShellAction{.script = "true"};
-  EXPECT_EQ(Good(R"(version: 1
+  auto read = Good(R"(version: 1
 name: all
 description: what it does
 params:
@@ -172,8 +172,9 @@ on_cancel:
   undo: {run: "true"}
 finally:
   clean: {run: "true"}
-)"),
-            d);
+)");
+  for (model::Task& task : read.tasks) task.said = 0;  // the model knows no file
+  EXPECT_EQ(read, d);
 }
 
 struct Bad {

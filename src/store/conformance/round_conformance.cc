@@ -416,6 +416,46 @@ TEST_P(Conformance, DueRunsAreOfTheShardsAsked) {
   EXPECT_CODE(runs().ListDue({}, kT0, {}, 9), Code::kInvalidArgument);
 }
 
+TEST_P(Conformance, WhatExecutorsHoldIsCountedByRunAndAttempt) {
+  const std::array both{kShard, kOtherShard};
+  auto guards = runs().Acquire(both, "engine-1", kTtl);
+  ASSERT_TRUE(guards);
+  Round round;
+  round.guards = *guards;
+  for (Guard& guard : round.guards) guard.round = RoundNo(1);
+  round.lease_ttl = kTtl;
+  const auto hold = [](RunWrite& run, std::uint32_t task, model::TaskState state,
+                       std::string executor, bool zombie = false) {
+    RunWrite::TaskWrite write;
+    write.row.task = TaskNo(task);
+    write.row.state = state;
+    write.row.epoch = Epoch(task + 1);
+    write.row.zombie = zombie;
+    write.executor = std::move(executor);
+    write.holder = "engine-1";
+    run.tasks.push_back(std::move(write));
+  };
+  using enum model::TaskState;
+  round.runs = {*DueRow(1, RunState::kRunning, 0).WakeAt({}),
+                *DueRow(2, RunState::kRunning, 0).WakeAt({}),
+                *DueRow(3, RunState::kRunning, 0).WakeAt({}).On(kOtherShard),
+                *DueRow(4, RunState::kPending, 0), *DueRow(5, RunState::kRunning, 0).Stuck()};
+  hold(round.runs[0], 0, kQueued, "near");
+  hold(round.runs[0], 1, kRunning, "far");
+  hold(round.runs[0], 2, kRunning, "far");
+  hold(round.runs[0], 3, kSucceeded, "");
+  hold(round.runs[1], 0, kFailed, "far", true);
+  hold(round.runs[2], 0, kRunning, "other");
+  hold(round.runs[4], 0, kRunning, "stuck");
+  EXPECT_OK(runs().Commit(round));
+  using Held = std::vector<RunStore::Held>;
+  EXPECT_EQ(*runs().ListHeld(std::array{kShard}),
+            (Held{{"far", 2, 3}, {"near", 1, 1}, {"stuck", 1, 1}}));
+  EXPECT_EQ(*runs().ListHeld(std::array{kOtherShard}), (Held{{"other", 1, 1}}));
+  EXPECT_EQ(runs().ListHeld(both)->size(), 4U);
+  EXPECT_CODE(runs().ListHeld({}), Code::kInvalidArgument);
+}
+
 TEST_P(Conformance, RunLeavesAndEntersTheDueListAsItChanges) {
   Own();
   const std::array shards{kShard};

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "headworks/base/result.h"
 
 /// Text that people write: is it valid, and what did they mean.
 namespace headworks {
@@ -18,5 +21,10 @@ std::string_view NearestWord(std::string_view word, std::span<const std::string_
 
 /// ", did you mean 'x'?" with the nearest word, or empty: to be appended to an error.
 std::string DidYouMean(std::string_view word, std::span<const std::string_view> known);
+
+/// A number of bytes, or of KiB, MiB, GiB or TiB: "512MiB"; 1 byte to 1 PiB.  kInvalidArgument.
+Result<std::uint64_t> ParseBytes(std::string_view text);
+/// With the largest of these units that divides it, as ParseBytes reads it back.
+std::string FormatBytes(std::uint64_t bytes);
 
 }  // namespace headworks

@@ -71,7 +71,9 @@ class BufferedDispatcher final : public dispatcher::Dispatcher {
   bool SendNext();
 
   std::size_t lanes() const override { return ports_.inner.lanes(); }
-  std::size_t LaneOf(const model::Task& task) const override { return ports_.inner.LaneOf(task); }
+  std::size_t LaneOf(const TenantId& tenant, const model::Task& task) const override {
+    return ports_.inner.LaneOf(tenant, task);
+  }
   std::string_view LaneName(std::size_t lane) const override { return ports_.inner.LaneName(lane); }
   executor::Capacity GetCapacity(std::size_t lane) const override;
   executor::OfferResult Dispatch(const executor::Attempt& attempt) override;

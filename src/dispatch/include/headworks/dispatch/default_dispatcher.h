@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +16,16 @@ namespace headworks::dispatch {
 struct Routes {
   std::string functions;
   std::string commands;
+  /// Of tenants all of whose tasks go to another one.
+  std::map<std::string, std::string, std::less<>> tenants = {};
+};
+
+/// What the operator says of every attempt.
+struct DispatchPolicy {
+  /// A task that asks for more is refused; zero = any amount.
+  model::Resources max_resources = {};
+  /// Asked before the executor; nullptr = nobody is.  Borrowed.
+  dispatcher::WarmPlacer* warm_placer = nullptr;
 };
 
 /// A registry of executors by key, and the routes to them.  One lane per route's executor.
@@ -23,7 +35,7 @@ struct Routes {
 /// Errors.  A key that no executor has fails Start, with the known keys listed.
 class DefaultDispatcher final : public dispatcher::Dispatcher {
  public:
-  explicit DefaultDispatcher(Routes routes);
+  explicit DefaultDispatcher(Routes routes, const DispatchPolicy& policy = {});
 
   /// kConflict if the key is taken.
   Status RegisterExecutor(std::string key, executor::Executor& executor);
@@ -32,7 +44,7 @@ class DefaultDispatcher final : public dispatcher::Dispatcher {
   Status Start(executor::AttemptSink& sink);
 
   std::size_t lanes() const override { return lanes_.size(); }
-  std::size_t LaneOf(const model::Task& task) const override;
+  std::size_t LaneOf(const TenantId& tenant, const model::Task& task) const override;
   std::string_view LaneName(std::size_t lane) const override { return lanes_[lane].key; }
   executor::Capacity GetCapacity(std::size_t lane) const override;
   executor::OfferResult Dispatch(const executor::Attempt& attempt) override;
@@ -47,15 +59,20 @@ class DefaultDispatcher final : public dispatcher::Dispatcher {
     std::string key;
     executor::Executor* executor;
   };
+  std::size_t LaneOf(const executor::Attempt& attempt) const {
+    return LaneOf(attempt.key.tenant, attempt.task());
+  }
   Result<std::size_t> LaneFor(const std::string& key);
   /// Attempts' positions, grouped by lane.
   std::vector<std::vector<std::size_t>> ByLane(std::span<const executor::Attempt> attempts) const;
 
-  Routes routes_;
+  const Routes routes_;
+  const DispatchPolicy policy_;
   std::vector<Lane> registry_;
   std::vector<Lane> lanes_;
   std::size_t function_lane_ = 0;
   std::size_t command_lane_ = 0;
+  std::map<std::string, std::size_t, std::less<>> tenant_lanes_;
 };
 
 }  // namespace headworks::dispatch

@@ -25,7 +25,7 @@ class Dispatcher {
   /// Lanes are 0 to lanes() - 1: one per executor behind this dispatcher.  Credit is per lane, so
   /// that a full executor does not hold up another (I11).
   virtual std::size_t lanes() const = 0;
-  virtual std::size_t LaneOf(const model::Task& task) const = 0;
+  virtual std::size_t LaneOf(const TenantId& tenant, const model::Task& task) const = 0;
   /// Key of the executor behind a lane; stored with each attempt.
   virtual std::string_view LaneName(std::size_t lane) const = 0;
   virtual executor::Capacity GetCapacity(std::size_t lane) const = 0;
@@ -64,6 +64,17 @@ class FailureSink {
  public:
   virtual ~FailureSink() = default;
   virtual void MarkTaskDispatchFailed(const model::AttemptKey& key, std::string_view reason) = 0;
+};
+
+/// May place an attempt on a warm worker: one that is idle and has this version loaded.
+///
+/// Threads.  May be called from any, concurrently; must not block.
+class WarmPlacer {
+ public:
+  virtual ~WarmPlacer() = default;
+  /// True: a worker has it, as if its executor had taken it; from then on that executor answers for
+  /// it (Inspect, Cancel, its verdict).  Idempotent per attempt.  False: the executor is asked.
+  virtual bool Assign(std::string_view version, const executor::Attempt& assignment) = 0;
 };
 
 /// Is told what happens on the way to the executors.

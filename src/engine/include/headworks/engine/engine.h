@@ -46,8 +46,11 @@ struct EngineOptions {
   /// "Started" is written with the next round, or after this long: a task that ends sooner costs
   /// no row of its own for it.
   Duration started_delay = std::chrono::milliseconds(50);
-  /// For tasks that set no timeout of their own; zero = none.
-  Duration task_timeout{0};
+  /// What tasks have that do not say otherwise.
+  model::PlatformDefaults defaults;
+  /// How long an attempt that has not started within its `start_timeout` may still be pending, or
+  /// unknown to its executor, before its task fails.
+  Duration pending_timeout = std::chrono::hours(1);
   /// Load unfinished runs.  If false, only runs that are started or commanded are touched.
   bool recover = true;
   /// If false, events and commands are applied, but nothing is queued.
@@ -61,6 +64,8 @@ struct EngineOptions {
   std::size_t max_round_bytes = std::size_t{8} << 20;
   /// Starts that wait in memory for their round; beyond it Start answers kAtCapacity.
   std::size_t max_waiting_starts = 100'000;
+  /// Words that wait for theirs; beyond it Hear answers kAskAgain at once.
+  std::size_t max_waiting_words = 100'000;
 };
 
 /// One committed change, for whoever watches.  What it refers to lives until the call returns.
@@ -125,6 +130,7 @@ class Engine final : public executor::AttemptSink,
 
   void Started(const model::AttemptKey& key) override;
   void Ended(const model::AttemptKey& key, model::Outcome outcome) override;
+  void Hear(executor::Word word, std::function<void(executor::Reply)> reply) override;
   void CapacityChanged() override;
   /// As if Dispatch had answered so (`Answered` is the one policy).
   void HandleDispatchFailure(const model::AttemptKey& key,
@@ -146,13 +152,24 @@ class Engine final : public executor::AttemptSink,
     CommandCallback done;
     Status result;
   };
+  struct WordWork {
+    executor::Word word;
+    std::function<void(executor::Reply)> done;
+    executor::Reply reply = executor::Reply::kAskAgain;
+  };
   /// One thing to do in a round; kept until the commit is known, so that it can be done again.
   struct Work {
     TenantId tenant;
     RunNo run;  // 0 for starts
-    std::variant<model::Event, StartWork, CommandWork> what;
+    std::variant<model::Event, StartWork, CommandWork, WordWork> what;
     std::int64_t inbox_id = 0;  // 0 = not from the inbox
     std::string dedupe_key;
+  };
+  /// Who was let in by the start gate of an attempt.
+  struct Claim {
+    Epoch epoch;
+    std::string holder;
+    bool heard = true;  // false: as an earlier incarnation stored it, which may be its own name
   };
   /// By what the lists of a store find a run.
   struct Listing {
@@ -176,6 +193,7 @@ class Engine final : public executor::AttemptSink,
     std::vector<model::Changes::Offer> superseded;  // verdicts that came too late
     std::priority_queue<ReadyTask> held;            // ready, but `max_parallel` attempts are live
     std::vector<model::TimerDue> due;               // timers that were due when the run was loaded
+    std::map<TaskNo, Claim> claims;                 // of attempts that run elsewhere
     bool touched = false;                           // has changes in the round under way
     bool visited = false;                           // loaded or looked at in the round under way
     bool continuing = false;                        // ContinueRun or StartRun is in the backlog
@@ -199,6 +217,18 @@ class Engine final : public executor::AttemptSink,
     int answers = 0;        // soft ones so far, or kAnsweredNo, kInDoubt
     Duration due{0};        // of its one timer, monotonic; others are not wanted.  0 = none
     int last_hurried = -1;  // so many answers it had when a recovery last brought that forward
+    Duration watched{0};    // once it is dispatched: when it is to have started
+  };
+  /// An attempt that its executor has, and that has yet to start.
+  struct Unstarted {
+    LiveRef ref;
+    Duration due;  // asked about then, monotonic
+  };
+  /// One that did not start in time, or may not have.
+  struct Overdue {
+    Duration since;  // monotonic; may yet come
+    model::Reason reason = model::Reason::kNone;
+    bool absent = false;  // its executor did not have it last time
   };
   struct Lane {
     ReadyQueue ready;
@@ -280,6 +310,28 @@ class Engine final : public executor::AttemptSink,
   void KeepLease();
   void Publish();
 
+  // overdue.cc
+  /// Its executor has taken it: from now on it is to start within its `start_timeout`.
+  void WatchStart(const Slot& slot, const LiveRef& ref);
+  void WatchStartUntil(const LiveRef& ref, Duration due);
+  bool IsUnstarted(const LiveRef& ref) const;
+  bool WaitsForStart(const Unstarted& waits) const;
+  void CheckUnstarted();
+  /// What the executor of an attempt says that has not started.
+  void NoteOverdue(const Slot& slot, const executor::Attempt& attempt, model::Reason reason,
+                   const std::string& why);
+  /// Once more in a minute or less, at `latest` if that is yet to come.
+  void AskAboutStart(const executor::Attempt& attempt, Duration latest);
+  void DropOverdue(const LiveRef& ref);
+  std::uint64_t& OverdueCount(model::Reason reason);
+
+  // words.cc
+  bool ApplyWord(Work& work, WordWork& spoken);
+  executor::Reply Judge(Slot& slot, const executor::Word& word);
+  executor::Reply ClaimStart(Slot& slot, const executor::Word& word);
+  /// Who holds the attempt by its start gate; nullptr = nobody.
+  static Claim* ClaimOf(Slot& slot, TaskNo task, Epoch epoch);
+
   // round.cc
   /// Does `again` once more, or (empty) what is waiting, as far as the bounds allow.
   void RunRound(std::vector<Work> again, bool grant);
@@ -329,6 +381,9 @@ class Engine final : public executor::AttemptSink,
   void HandBack();
   void InspectRecovered();
   void ApplyInspection(const executor::Attempt& attempt, executor::Inspection answer);
+  void ApplyAbsence(const executor::Attempt& attempt, const model::TaskRun& task);
+  /// What an executor of this incarnation took it has no more.
+  void ApplyOverdueAbsence(const executor::Attempt& attempt, Overdue& overdue);
   /// The owner ends an epoch that no executor has (I5).
   void EndUnstarted(const LiveRef& ref, model::Verdict verdict);
   void CancelAttempt(Slot& slot, TaskNo task, Epoch epoch);
@@ -392,6 +447,10 @@ class Engine final : public executor::AttemptSink,
   /// Tasks per state, since the last time.  `ended`: those that ended count as such.
   void CountTasks(Slot& slot, bool ended);
 
+  std::size_t LaneOf(const Slot& slot, TaskNo task) const {
+    return dispatcher_.LaneOf(slot.run.header.tenant, slot.run.workflow->task(task));
+  }
+
   // slots.cc
   /// The run in memory, loaded if need be; kConflict if it is parked as stuck.
   Result<Slot*> Load(const TenantId& tenant, RunNo run, Instant now);
@@ -427,6 +486,7 @@ class Engine final : public executor::AttemptSink,
   std::condition_variable mail_arrived_;
   std::vector<Mail> mail_;
   std::size_t waiting_starts_ = 0;
+  std::size_t waiting_words_ = 0;
   bool woken_ = false;
   bool queueing_stopped_ = false;
   bool appended_ = false;  // to the inbox, as the store says
@@ -465,6 +525,10 @@ class Engine final : public executor::AttemptSink,
   std::map<LiveRef, Soft> soft_failures_;
   /// Of attempts that were dispatched after soft answers, should a late one follow.
   std::map<LiveRef, Soft> overcome_failures_;
+  std::vector<Unstarted> unstarted_;  // at most about half of it has started or ended
+  std::size_t tidy_unstarted_at_ = kFewTimers;
+  Duration next_start_check_ = Duration::max();
+  std::map<LiveRef, Overdue> overdue_;
   std::vector<LateAnswer> late_;  // the store did not answer
   std::unordered_map<RunNo, std::vector<Work>> stuck_works_;
   std::unordered_map<RunNo, Error> unloadable_;  // and why

@@ -33,6 +33,7 @@ struct EngineStats {
   std::uint64_t runs_finished = 0;
   std::uint64_t attempts = 0;
   std::uint64_t superseded = 0;
+  std::uint64_t fenced = 0;  // told to stop: another one held the attempt, or it was over
   std::uint64_t commits_failed = 0;
   std::uint64_t inbox_messages = 0;
   std::uint64_t permits_astray = 0;  // that an audit found with nobody, or not stored: a bug
@@ -48,6 +49,8 @@ struct EngineStats {
   std::uint64_t task_states_in_memory = 0;
   std::array<std::int64_t, model::kTaskStateCount> tasks{};  // of those runs
   std::uint64_t live_attempts = 0;
+  std::uint64_t attempts_pending = 0;  // not started in time, and their executors have them
+  std::uint64_t attempts_unknown = 0;  // ... and cannot say what became of them
   std::uint64_t runs_stuck = 0;
   std::uint64_t timers = 0;
   std::uint64_t permits_held = 0;       // of all pools

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -81,15 +82,53 @@ struct OfferResult {
 /// The answer to an offer that was not taken; the disposition follows from `error`.
 OfferResult NotTaken(DispatchError error, std::string cause);
 
+/// What an attempt that runs elsewhere says, and in whose name: only the holder that the start gate
+/// let in is heard, and only while its epoch is the task's (I3, I5).
+struct Word {
+  enum class Kind : std::uint8_t {
+    /// Claims the start.  User code begins only when this is answered kGoOn.
+    kStarted = 1,
+    kHeartbeat = 2,
+    /// It has printed something, or left an output: may that be stored?
+    kLog = 3,
+    kOutput = 4,
+    /// It knows that it is to stop.
+    kCancelAck = 5,
+    kVerdict = 6,
+  };
+  model::AttemptKey key;
+  /// One execution by one worker: two that got the same attempt differ.  Not empty.
+  std::string holder;
+  Kind kind = Kind::kHeartbeat;
+  model::Outcome outcome = {};  // kVerdict
+};
+
+/// What such an attempt is answered.
+enum class Reply : std::uint8_t {
+  /// Heard; what follows from it is committed.
+  kGoOn = 1,
+  /// Heard, and the attempt is to stop, as by Executor::Cancel.
+  kCancel = 2,
+  /// Another one holds this attempt, or it is over: stop at once and say nothing more.
+  kStop = 3,
+  /// It could not be judged now, and nothing was changed: say it again.
+  kAskAgain = 4,
+};
+
 /// Where an executor says what became of attempts.  Implemented by the engine.
 ///
 /// Threads.  May be called from any thread, also from within `Offer`.
 class AttemptSink {
  public:
   virtual ~AttemptSink() = default;
+  /// For attempts whose start gate is the commit that queued them: what runs on this host.
   virtual void Started(const model::AttemptKey& key) = 0;
   /// The output and all log lines are durable, or part of the outcome (I6).
   virtual void Ended(const model::AttemptKey& key, model::Outcome outcome) = 0;
+  /// Passes on what an attempt elsewhere says.  `reply` is called once, on another thread or on
+  /// this one, after the commit of what follows; it must not block.  A holder that is not answered
+  /// says it again; whoever has not heard kGoOn or kCancel for a lease stops its code.
+  virtual void Hear(Word word, std::function<void(Reply)> reply) = 0;
   /// Capacity rose: deferred work may be offered again.
   virtual void CapacityChanged() = 0;
 };

@@ -74,6 +74,12 @@ enum class Reason : std::uint8_t {
   kDeadline = 22,
   /// Ready, but its pool has too few free permits.
   kPermit = 23,
+  /// Its executor has it and has not started it within its `start_timeout`.
+  kPending = 24,
+  /// ... nor for `pending_timeout` after that.
+  kPendingTimeout = 25,
+  /// Not started within its `start_timeout`, and its executor cannot say what became of it.
+  kUnknown = 26,
 };
 
 /// One execution of a task run; `(run, epoch)` is unique.

@@ -36,11 +36,27 @@ struct AttemptStarted {
   TaskNo task;
   Epoch epoch;
 };
+/// What the executor of an attempt says that has not started within its `start_timeout`: kPending
+/// or kUnknown, and why; kNone: that is over, because it is offered again.  One that is being
+/// stopped has other bounds: stale.
+struct AttemptOverdue {
+  TaskNo task;
+  Epoch epoch;
+  Reason reason = Reason::kNone;
+  std::string why = {};
+};
+/// An overdue attempt stayed so for too long: its task ends as failed, without another epoch.
+struct AttemptGivenUp {
+  TaskNo task;
+  Epoch epoch;
+};
 /// A verdict.  For an epoch that is not the task's live one: superseded, changes nothing (I3).
 struct AttemptEnded {
   TaskNo task;
   Epoch epoch;
   Outcome outcome;
+  /// The owner ends it because nobody has it: stale once somebody has claimed the start (I5).
+  bool unstarted = false;
 };
 /// What an offer ended in.  Only kRejected and kRefused change state; the soft ones are kept in
 /// memory by the engine (no budget, no row).
@@ -92,9 +108,9 @@ struct MarkTask {
 /// Goes on with a large consequence (`Changes::more`).
 struct ContinueRun {};
 
-using Event = std::variant<StartRun, QueueTask, AskPermits, AttemptStarted, AttemptEnded,
-                           OfferAnswered, WhenEvaluated, TimerDue, CancelRun, PauseRun, ResumeRun,
-                           RerunTasks, MarkTask, ContinueRun>;
+using Event = std::variant<StartRun, QueueTask, AskPermits, AttemptStarted, AttemptOverdue,
+                           AttemptGivenUp, AttemptEnded, OfferAnswered, WhenEvaluated, TimerDue,
+                           CancelRun, PauseRun, ResumeRun, RerunTasks, MarkTask, ContinueRun>;
 
 // ---- Changes: rows to write, then effects to perform after the commit (I1).
 
@@ -111,9 +127,9 @@ struct AttemptRecord {
 /// What happened to the run as such; kept for the audit.
 struct RunEventRecord {
   Instant at{};
-  /// "created", "cancel", "pause", "resume", "rerun", "mark", "zombie", "expression", "stuck",
-  /// "unstuck".  Start and end are in the run's row; "started" and "finished" stand here once a
-  /// rerun or mark took that one away.
+  /// "created", "cancel", "pause", "resume", "rerun", "mark", "overdue", "zombie", "expression",
+  /// "stuck", "unstuck".  Start and end are in the run's row; "started" and "finished" stand here
+  /// once a rerun or mark took that one away.
   std::string kind;
   std::string actor;
   std::string detail;

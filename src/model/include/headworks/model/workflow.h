@@ -123,6 +123,44 @@ struct OutputSpec {
   bool operator==(const OutputSpec&) const = default;
 };
 
+/// What a task asks of the place where it runs; zero = nothing said.
+struct Resources {
+  /// Processors: 0.001 to 1,024.
+  double cpu = 0;
+  /// Bytes, at most 1 PiB.
+  std::uint64_t memory = 0;
+  bool operator==(const Resources&) const = default;
+};
+
+/// A field of a task that the platform may have a default for, and whose value does not show
+/// whether somebody gave it: a bit of Task::said.
+enum class Gap : std::uint8_t {
+  kTimeout = 1 << 0,
+  // Of `retry`.
+  kMaxAttempts = 1 << 1,
+  kBackoff = 1 << 2,
+  kInitial = 1 << 3,
+  kMax = 1 << 4,
+  kJitter = 1 << 5,
+  kMaxLosses = 1 << 6,
+};
+
+/// What tasks have that do not say otherwise, field by field: a task's own word, or that of its
+/// workflow's `defaults`, goes before it.  The operator's, so no part of a version.
+struct PlatformDefaults {
+  /// Zero = no limit.
+  Duration timeout{0};
+  /// Above zero.
+  Duration start_timeout = std::chrono::minutes(10);
+  /// Without `when` and `unless`: what a failure means is the task's own affair.
+  RetryPolicy retry{};
+  Resources resources{};
+
+  /// kInvalidArgument names the field that is out of its bounds.
+  Status Check() const;
+  bool operator==(const PlatformDefaults&) const = default;
+};
+
 /// One node of the DAG, as the author wrote it, defaults filled in.
 ///
 /// Expressions are CEL.  Texts that may hold templates (`${{ }}`): script, argv, env, cwd,
@@ -152,6 +190,9 @@ struct Task {
   std::vector<std::string> when;
   /// Per try; zero = no limit.
   Duration timeout{0};
+  /// For an attempt to start once its executor has it; then it is asked about.  Zero = the
+  /// platform's.
+  Duration start_timeout{0};
   /// From the start of the first try until the task is over; zero = no limit.
   Duration deadline{0};
   /// Between TERM and KILL.
@@ -168,9 +209,15 @@ struct Task {
   /// Handed to the task instead of the one made of run and task; empty = that one.
   std::string idempotency_key;
   OutputSpec output;
+  Resources resources;
   std::string description;
   std::map<std::string, std::string> labels;
+  /// Gap bits of fields that no default may fill.  Workflow::Create adds those that are not as they
+  /// are without a word.
+  std::uint8_t said = 0;
 
+  bool Says(Gap field) const { return (said & static_cast<std::uint8_t>(field)) != 0; }
+  void Say(Gap field) { said |= static_cast<std::uint8_t>(field); }
   bool operator==(const Task&) const = default;
 };
 
@@ -298,6 +345,10 @@ class Workflow {
                                                         std::vector<Fault>* faults = nullptr);
   /// Reads what `canonical_json()` wrote.  kCorrupt if it is not that.
   static Result<std::shared_ptr<const Workflow>> FromCanonicalJson(std::string_view text);
+  /// The same as it holds on a platform: gaps of tasks are filled.  Version and canonical JSON are
+  /// those of `text`.
+  static Result<std::shared_ptr<const Workflow>> FromCanonicalJson(
+      std::string_view text, const PlatformDefaults& defaults);
 
   const Namespace& name() const { return definition_.name; }
   /// SHA-256 (hex) of `canonical_json()`.
@@ -321,6 +372,9 @@ class Workflow {
 
  private:
   Workflow() = default;
+  static Result<std::shared_ptr<Workflow>> Make(WorkflowDefinition definition,
+                                                std::vector<Fault>* faults);
+  static Result<std::shared_ptr<Workflow>> Read(std::string_view text);
   void Number(WorkflowDefinition definition, std::span<const std::uint32_t> order,
               std::span<const std::uint32_t> offset, std::span<const std::uint32_t> upstreams);
 

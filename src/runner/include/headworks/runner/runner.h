@@ -23,6 +23,9 @@
 namespace headworks::executor {
 class Executor;
 }
+namespace headworks::dispatcher {
+class WarmPlacer;
+}
 
 /// Headworks inside your program.
 namespace headworks {
@@ -56,8 +59,14 @@ struct RunnerOptions {
   std::uint32_t inline_threads = 0;
   /// Functions handed out ahead of the threads, so that one commit can serve many.
   std::uint32_t inline_queue_depth = 1'024;
-  /// For tasks that set no `timeout` of their own.  0 = none.
-  Duration task_timeout{0};
+  /// What tasks have that say nothing else, nor does their workflow: timeout, start_timeout, retry
+  /// and resources, field by field.  What is out of bounds fails Open.
+  model::PlatformDefaults defaults;
+  /// A task that asks for more is refused.  Zero = any amount.
+  model::Resources max_resources;
+  /// How long an attempt that has not started within its start_timeout may stay pending with its
+  /// executor, or unknown to it, before its task fails.  Below zero fails Open.
+  Duration pending_timeout = std::chrono::hours(1);
   /// Ready tasks are queued by tenant in turn, within a tenant by priority, then by age.  Waiting
   /// so long counts as much as one step of priority; 0 = nothing.  Less fails Open.
   Duration priority_ageing = std::chrono::minutes(1);
@@ -79,12 +88,17 @@ struct RunnerOptions {
   /// How long Shutdown waits for an executor to answer what is being handed to it.
   Duration dispatch_drain_timeout = std::chrono::seconds(15);
   /// Executors of your own, by key, beside "inline" and "process".  Borrowed; each must outlive the
-  /// runner.  One that neither of the keys below names fails Open.
+  /// runner.  One that none of the keys below names fails Open.
   std::map<std::string, executor::Executor*> executors;
-  /// Keys of the executors that C++ functions and commands go to.  An unknown one fails Open.  A
-  /// run whose live attempt is with another one is left alone until that is configured again.
+  /// Keys of the executors that C++ functions and commands go to.  An unknown one fails Open, and
+  /// so does leaving out one that still has live attempts in the store: nobody else knows what
+  /// became of them.
   std::string function_executor = "inline";
   std::string command_executor = "process";
+  /// Of tenants all of whose tasks, functions and commands, go to another one: tenant, then key.
+  std::map<std::string, std::string, std::less<>> tenant_executors;
+  /// Is asked before the executor whether a warm worker takes an attempt.  Borrowed; nullptr = off.
+  dispatcher::WarmPlacer* warm_placer = nullptr;
 
   /// Continue unfinished runs when opening.  If false they stay as they are until the next Open.
   bool enable_recovery = true;

@@ -69,6 +69,7 @@ class FaultDatabase final : public store::Database,
   Result<std::vector<model::RunHeader>> ListDue(std::span<const Shard> shards, Instant until,
                                                 std::optional<DueAfter> after,
                                                 std::size_t limit) override;
+  Result<std::vector<Held>> ListHeld(std::span<const Shard> shards) override;
   Result<std::optional<model::RunHeader>> FindStartKey(const TenantId& tenant,
                                                        const model::Namespace& name,
                                                        std::string_view start_key) override;

@@ -35,6 +35,8 @@ class Oracle {
 
   /// The attempt's row is stored as live under that epoch.
   bool IsLiveEpoch(const model::AttemptKey& key) const;
+  /// The stored row of that epoch names that holder.
+  bool Holds(const model::AttemptKey& key, std::string_view holder) const;
   /// I1: an offer needs a committed row.  False: whoever offers is no longer the owner.
   bool CheckOffer(const executor::Attempt& attempt, const Incarnation& by, int owner);
   /// Everything that must hold of a run that ended, computed anew and naively.
@@ -46,6 +48,7 @@ class Oracle {
  private:
   struct TaskPicture {
     model::StoredTask row;
+    std::string holder;
     bool has_row = false;
     int tries = 0;
     int losses = 0;
@@ -66,6 +69,7 @@ class Oracle {
   void CheckAttempt(RunPicture& run, const model::AttemptRecord& record);
   void CheckVerdictIsTrue(const RunPicture& run, const model::AttemptRecord& record);
   void CheckTask(RunPicture& run, const store::RunWrite& write, const model::StoredTask& row);
+  void CheckHolder(RunPicture& run, const store::RunWrite::TaskWrite& write);
   void CheckQueued(const RunPicture& run, const store::RunWrite& write,
                    const model::StoredTask& row);
   void CheckBudgets(const RunPicture& run, const TaskPicture& task, const model::StoredTask& row,

@@ -35,23 +35,32 @@ struct SiteFaults {
   unsigned message_lost = 0;  // it is sent again
   unsigned message_doubled = 0;
   unsigned crash_in_offer = 0;
+  unsigned dropped = 0;  // taken, and forgotten before any worker had it
 };
 
 /// Where attempts really run: the truth, whatever an engine believes.
 ///
 /// kLocal dies with the process that runs it: what had not begun is gone without a trace (Absent),
 ///   what had begun is known from a ledger that survives (lost, or its verdict if that was kept).
+/// kFenced goes on through crashes too, and speaks by words.  An attempt may be delivered to two
+///   workers; each claims the start, and none begins before it is let in.  Whoever is not the
+///   holder goes on speaking until it is told to stop.
 /// kRemote goes on through crashes.  Its messages come late, doubled, in any order, and are sent
 ///   again until the engine says that the verdict is committed.  Before user code it opens the
 ///   start gate, which looks at the stored row (I5).
 class Site {
  public:
-  enum class Kind : std::uint8_t { kLocal, kRemote };
+  enum class Kind : std::uint8_t { kLocal, kRemote, kFenced };
   enum class Stage : std::uint8_t {
     kAccepted,
     kBegun,
     kEnded,
     kVanished,  // its process died, or the start gate was shut
+  };
+  struct Holder {
+    std::string name;
+    bool asked = false;
+    bool out = false;  // was told to stop
   };
   struct Truth {
     executor::Attempt attempt;
@@ -64,6 +73,9 @@ class Site {
     bool owes_started = false;
     bool told = false;  // its end was said at least once
     bool settled = false;
+    bool dropped = false;
+    std::vector<Holder> holders;
+    std::string holder;  // whoever was let in
     std::optional<model::Outcome> outcome;
   };
   struct Hooks {
@@ -71,6 +83,8 @@ class Site {
     std::function<bool(const executor::Attempt&, const Incarnation&)> offered;
     /// The start gate: is this epoch the stored, live one?
     std::function<bool(const model::AttemptKey&)> gate;
+    /// Does the stored row of this epoch name that holder?
+    std::function<bool(const model::AttemptKey&, std::string_view)> holds;
   };
 
   Site(std::string name, Kind kind, std::uint32_t max, Dice& dice, Clock& clock, Journal& journal,
@@ -101,6 +115,17 @@ class Site {
   executor::Inspection Inspect(const Port& port, const executor::Attempt& attempt);
   void Cancel(const model::AttemptKey& key);
   void Settle(const model::AttemptKey& key);
+  // Of kFenced.
+  bool ProgressFenced(Truth& truth);
+  bool ClaimStart(Truth& truth);
+  void SpeakInBetween(Truth& truth);
+  void Say(Truth& truth, const std::string& holder, executor::Word::Kind kind,
+           const model::Outcome& outcome = {});
+  void Heard(const Id& id, const std::string& holder, executor::Word::Kind kind,
+             executor::Reply reply);
+  void HeardStop(Truth& truth, const std::string& holder);
+  void HeardYes(Truth& truth, const std::string& holder, executor::Word::Kind kind,
+                executor::Reply reply);
   void Begin(Truth& truth);
   void End(Truth& truth);
   bool Speak(Truth& truth);
@@ -121,9 +146,15 @@ class Site {
   const Hooks hooks_;
   SiteFaults faults_;
   bool calm_ = false;
+  int workers_ = 0;
   std::map<Id, Truth> truths_;
   std::vector<Id> active_;  // accepted, begun, or ended and not settled
-  std::deque<std::pair<model::AttemptKey, model::Outcome>> old_news_;
+  struct OldNews {
+    model::AttemptKey key;
+    std::string holder;
+    model::Outcome outcome;
+  };
+  std::deque<OldNews> old_news_;
   std::map<int, Port*> ports_;
 };
 

@@ -189,6 +189,15 @@ class RunStore {
                                                         Instant until,
                                                         std::optional<DueAfter> after,
                                                         std::size_t limit) = 0;
+  /// What executors hold of runs of `shards`, stuck ones too: attempts that are not known to be
+  /// over, zombies included.  Each executor once, by name.
+  struct Held {
+    std::string executor;
+    std::uint64_t runs = 0;
+    std::uint64_t attempts = 0;
+    bool operator==(const Held&) const = default;
+  };
+  virtual Result<std::vector<Held>> ListHeld(std::span<const Shard> shards) = 0;
   /// The run that was started under this key, if any.
   virtual Result<std::optional<model::RunHeader>> FindStartKey(const TenantId& tenant,
                                                                const model::Namespace& name,

@@ -1,0 +1,127 @@
+// Overdue: attempts that their executors took and that do not start.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "headworks/engine/engine.h"
+#include "headworks/executor/attempt_log.h"
+
+namespace headworks::engine {
+namespace {
+
+/// How often an overdue attempt is asked about; sooner where its start_timeout is shorter.
+constexpr Duration kLongestAskAgain = std::chrono::minutes(1);
+
+}  // namespace
+
+void Engine::WatchStart(const Slot& slot, const LiveRef& ref) {
+  WatchStartUntil(ref, clock_.Monotonic() + slot.run.workflow->task(ref.task).start_timeout);
+}
+
+void Engine::WatchStartUntil(const LiveRef& ref, Duration due) {
+  unstarted_.push_back({ref, due});
+  if (const auto overcome = overcome_failures_.find(ref); overcome != overcome_failures_.end())
+    overcome->second.watched = due;
+  next_start_check_ = std::min(next_start_check_, due);
+  if (unstarted_.size() < tidy_unstarted_at_) return;
+  std::erase_if(unstarted_, [this](const Unstarted& waits) { return !WaitsForStart(waits); });
+  tidy_unstarted_at_ = std::max(kFewTimers, 2 * unstarted_.size());
+}
+
+bool Engine::IsUnstarted(const LiveRef& ref) const {
+  const auto slot = slots_.find(ref.run);
+  if (slot == slots_.end()) return false;
+  const model::TaskRun& task = slot->second->run.tasks[ref.task.value];
+  return task.epoch == ref.epoch && (task.state == model::TaskState::kQueued || task.zombie);
+}
+
+bool Engine::WaitsForStart(const Unstarted& waits) const {
+  // Its executor may have had it, then nobody, then its executor again.
+  const auto overcome = overcome_failures_.find(waits.ref);
+  return (overcome == overcome_failures_.end() || overcome->second.watched == waits.due) &&
+         !soft_failures_.contains(waits.ref) && IsUnstarted(waits.ref);
+}
+
+void Engine::CheckUnstarted() {
+  const Duration mono = clock_.Monotonic();
+  if (mono < next_start_check_) return;
+  next_start_check_ = Duration::max();
+  std::erase_if(unstarted_, [&](const Unstarted& waits) {
+    if (!WaitsForStart(waits)) {
+      if (!IsUnstarted(waits.ref)) DropOverdue(waits.ref);
+      return true;
+    }
+    if (waits.due > mono) {
+      next_start_check_ = std::min(next_start_check_, waits.due);
+      return false;
+    }
+    const Slot& slot = *slots_.at(waits.ref.run);
+    // One that is to stop has other bounds, and yet nobody else would notice that it is gone.
+    if (slot.run.tasks[waits.ref.task.value].cancel_sent)
+      DropOverdue(waits.ref);
+    else
+      overdue_.try_emplace(waits.ref, Overdue{.since = mono});
+    to_inspect_.push_back(MakeAttempt(slot, waits.ref.task, waits.ref.epoch));
+    return true;
+  });
+}
+
+void Engine::NoteOverdue(const Slot& slot, const executor::Attempt& attempt, model::Reason reason,
+                         const std::string& why) {
+  const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
+  const Duration mono = clock_.Monotonic();
+  const Duration limit = attempt.task().start_timeout;
+  Overdue& overdue = overdue_.try_emplace(ref, Overdue{.since = mono + limit}).first->second;
+  overdue.absent = false;
+  if (mono < overdue.since) return AskAboutStart(attempt, overdue.since);
+  if (overdue.reason != reason) {
+    OverdueCount(overdue.reason) -= overdue.reason == model::Reason::kNone ? 0 : 1;
+    ++OverdueCount(overdue.reason = reason);
+    executor::ForAttempt(logger_, attempt)
+        .Warning("an attempt has not started in time",
+                 {{"start_timeout", FormatDuration(limit)},
+                  {"executor_says", std::string(model::ReasonName(reason))},
+                  {"why", why}});
+    backlog_.push_back(EventOf(
+        slot, model::AttemptOverdue{ref.task, ref.epoch, reason,
+                                    fmt::format("attempt {} has not started within {}; {}",
+                                                ref.epoch.value, FormatDuration(limit), why)}));
+  }
+  const Duration last = overdue.since + options_.pending_timeout;
+  if (mono >= last) {
+    DropOverdue(ref);
+    backlog_.push_back(EventOf(slot, model::AttemptGivenUp{ref.task, ref.epoch}));
+  }
+  AskAboutStart(attempt, last);
+}
+
+void Engine::AskAboutStart(const executor::Attempt& attempt, Duration latest) {
+  const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
+  if (soft_failures_.contains(ref)) return;  // it has a timer of its own
+  const Duration mono = clock_.Monotonic();
+  const Duration due = mono + std::min(attempt.task().start_timeout, kLongestAskAgain);
+  WatchStartUntil(ref, latest > mono ? std::min(due, latest) : due);
+}
+
+void Engine::ApplyOverdueAbsence(const executor::Attempt& attempt, Overdue& overdue) {
+  const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
+  if (soft_failures_.contains(ref)) return;  // it was not taken after all
+  // That answer may be in the mail yet: it is sent before the attempt leaves a buffer.
+  if (std::exchange(overdue.absent, true)) return EndUnstarted(ref, model::Verdict::kLost);
+  to_inspect_.push_back(attempt);
+}
+
+void Engine::DropOverdue(const LiveRef& ref) {
+  if (overdue_.empty()) return;
+  const auto overdue = overdue_.find(ref);
+  if (overdue == overdue_.end()) return;
+  if (overdue->second.reason != model::Reason::kNone) --OverdueCount(overdue->second.reason);
+  overdue_.erase(overdue);
+}
+
+std::uint64_t& Engine::OverdueCount(model::Reason reason) {
+  return reason == model::Reason::kUnknown ? stats_.attempts_unknown : stats_.attempts_pending;
+}
+
+}  // namespace headworks::engine

@@ -1,0 +1,86 @@
+// Words: what attempts say that run elsewhere, and whether they may (I3, I5).
+
+#include "headworks/engine/engine.h"
+
+namespace headworks::engine {
+
+using executor::Reply;
+using executor::Word;
+
+void Engine::Hear(Word word, std::function<void(Reply)> reply) {
+  std::unique_lock lock(mutex_);
+  // An engine that lost its shards judges nothing any more.
+  if (published_.lost || waiting_words_ >= options_.max_waiting_words) {
+    lock.unlock();
+    return reply(Reply::kAskAgain);
+  }
+  ++waiting_words_;
+  lock.unlock();
+  const TenantId tenant = word.key.tenant;
+  const RunNo run = word.key.run;
+  Post(Work{.tenant = tenant,
+            .run = run,
+            .what = WordWork{.word = std::move(word), .done = std::move(reply)}});
+}
+
+bool Engine::ApplyWord(Work& work, WordWork& spoken) {
+  spoken.reply = Reply::kAskAgain;
+  const auto loaded = Load(work.tenant, work.run, clock_.Now());
+  if (!loaded) {
+    if (loaded.error().code == Code::kNotFound) spoken.reply = Reply::kStop;
+    return true;
+  }
+  Slot& slot = **loaded;
+  Visit(slot);
+  const bool known = !slot.deleted && slot.run.header.tenant == work.tenant &&
+                     spoken.word.key.task.value < slot.run.tasks.size();
+  spoken.reply = known ? Judge(slot, spoken.word) : Reply::kStop;
+  if (spoken.reply != Reply::kStop) return true;
+  // Nothing but this stops code that may be another owner's, and no commit checks it.
+  const Shard shard = slot.run.header.shard;
+  const auto guard = database_.runs().ReadGuard(shard);
+  if (!guard || guard->term != guards_[static_cast<std::size_t>(shard.value)].term)
+    spoken.reply = Reply::kAskAgain;
+  else
+    ++stats_.fenced;
+  return true;
+}
+
+Engine::Claim* Engine::ClaimOf(Slot& slot, TaskNo task, Epoch epoch) {
+  const auto claim = slot.claims.find(task);
+  return claim != slot.claims.end() && claim->second.epoch == epoch ? &claim->second : nullptr;
+}
+
+Reply Engine::Judge(Slot& slot, const Word& word) {
+  const model::AttemptKey& key = word.key;
+  const model::TaskRun& task = slot.run.tasks[key.task.value];
+  if (key.epoch >= slot.run.header.next_epoch) return Reply::kAskAgain;  // of a later owner
+  if (task.epoch != key.epoch || !(model::IsLive(task.state) || task.zombie)) return Reply::kStop;
+  Claim* claim = ClaimOf(slot, key.task, key.epoch);
+  if (claim == nullptr && word.kind == Word::Kind::kStarted) return ClaimStart(slot, word);
+  if (claim == nullptr || claim->holder != word.holder) return Reply::kStop;
+  claim->heard = true;
+  if (word.kind != Word::Kind::kVerdict) return task.cancel_sent ? Reply::kCancel : Reply::kGoOn;
+  const auto stepped = StepSlot(slot, model::AttemptEnded{key.task, key.epoch, word.outcome});
+  return stepped ? Reply::kGoOn : Reply::kAskAgain;
+}
+
+Reply Engine::ClaimStart(Slot& slot, const Word& word) {
+  const model::AttemptKey& key = word.key;
+  const model::TaskRun& task = slot.run.tasks[key.task.value];
+  if (task.cancel_sent && task.state != model::TaskState::kRunning) {
+    // The gate is shut for good, so the attempt is over.
+    model::Outcome outcome{.verdict = model::Verdict::kCancelled,
+                           .reason = model::Reason::kCancelRequested,
+                           .ended_at = clock_.Now()};
+    const model::AttemptEnded over{key.task, key.epoch, std::move(outcome), true};
+    return StepSlot(slot, over) ? Reply::kStop : Reply::kAskAgain;
+  }
+  if (task.state != model::TaskState::kQueued) return Reply::kStop;
+  slot.claims.insert_or_assign(key.task, Claim{key.epoch, word.holder});
+  if (!StepSlot(slot, model::AttemptStarted{key.task, key.epoch})) return Reply::kAskAgain;
+  soft_failures_.erase({key.run, key.task, key.epoch});  // it was dispatched, whatever was said
+  return Reply::kGoOn;
+}
+
+}  // namespace headworks::engine

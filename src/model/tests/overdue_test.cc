@@ -1,0 +1,70 @@
+#include <gtest/gtest.h>
+
+#include "test_run.h"
+
+// Attempts that do not start, and endings by the owner that are for such only.
+namespace headworks::model {
+namespace {
+
+using std::chrono::minutes;
+
+TEST(Overdue, AnOverdueAttemptIsShownAndGivenUpWithoutAnotherEpoch) {
+  Task a = Shell("a");
+  a.retry.max_attempts = 3;
+  TestRun t(Of({a, Shell("b", {"a"})}));
+  EXPECT_TRUE(t.Do(StartRun{}));
+  t.Queue("a");
+  const Epoch epoch = t.At("a").epoch;
+  EXPECT_TRUE(t.Do(AttemptGivenUp{t.No("a"), epoch})) << "it is not overdue";
+  EXPECT_EQ(t.State("a"), TaskState::kQueued);
+  t.now += minutes(10);
+  EXPECT_TRUE(t.Do(AttemptOverdue{t.No("a"), epoch, Reason::kPending, "no node is free"}));
+  EXPECT_EQ(t.State("a"), TaskState::kQueued);
+  EXPECT_EQ(t.At("a").reason, Reason::kPending);
+  EXPECT_EQ(t.At("a").since, t.now);
+  EXPECT_EQ(t.changes.events.at(0).detail, "a: no node is free");
+  const Instant since = t.now;
+  t.now += minutes(1);
+  EXPECT_TRUE(t.Do(AttemptOverdue{t.No("a"), epoch, Reason::kPending, "still"}));
+  EXPECT_EQ(t.changes.rows(), 0U) << "it says nothing new";
+  EXPECT_TRUE(t.Do(AttemptOverdue{t.No("a"), epoch, Reason::kUnknown, "silence"}));
+  EXPECT_EQ(t.At("a").since, since) << "one bound for both";
+  t.Crash();
+  EXPECT_EQ(t.At("a").reason, Reason::kUnknown);
+  EXPECT_TRUE(t.Do(AttemptGivenUp{t.No("a"), Epoch{epoch.value + 1}})) << "of another epoch";
+  EXPECT_EQ(t.State("a"), TaskState::kQueued);
+  EXPECT_TRUE(t.Do(AttemptGivenUp{t.No("a"), epoch}));
+  EXPECT_EQ(t.State("a"), TaskState::kFailed);
+  EXPECT_EQ(t.At("a").reason, Reason::kUnknown);
+  EXPECT_TRUE(t.At("a").zombie);
+  EXPECT_EQ(t.changes.cancels.size(), 1U);
+  EXPECT_EQ(t.State("b"), TaskState::kUpstreamFailed);
+  EXPECT_EQ(t.run.header.next_epoch, Epoch{epoch.value + 1});
+}
+
+TEST(Overdue, OneThatStartsIsOverdueNoLonger) {
+  TestRun t(Of({Shell("a")}));
+  EXPECT_TRUE(t.Do(StartRun{}));
+  t.Queue("a");
+  EXPECT_TRUE(t.Do(AttemptOverdue{t.No("a"), t.At("a").epoch, Reason::kPending, "slow"}));
+  EXPECT_TRUE(t.Do(AttemptStarted{t.No("a"), t.At("a").epoch}));
+  EXPECT_EQ(t.At("a").reason, Reason::kNone);
+  EXPECT_TRUE(t.Do(AttemptGivenUp{t.No("a"), t.At("a").epoch}));
+  EXPECT_EQ(t.State("a"), TaskState::kRunning);
+}
+
+TEST(Overdue, TheOwnerEndsNoAttemptThatHasStarted) {
+  TestRun t(Of({Shell("a")}));
+  EXPECT_TRUE(t.Do(StartRun{}));
+  t.Queue("a");
+  EXPECT_TRUE(t.Do(AttemptStarted{t.No("a"), t.At("a").epoch}));
+  const Outcome lost{.verdict = Verdict::kLost, .reason = Reason::kLost};
+  EXPECT_TRUE(t.Do(AttemptEnded{t.No("a"), t.At("a").epoch, lost, true}));
+  EXPECT_EQ(t.State("a"), TaskState::kRunning) << "it found a holder";
+  EXPECT_EQ(t.changes.rows(), 0U);
+  EXPECT_TRUE(t.Do(AttemptEnded{t.No("a"), t.At("a").epoch, lost}));
+  EXPECT_EQ(t.At("a").losses, 1);
+}
+
+}  // namespace
+}  // namespace headworks::model
