@@ -106,7 +106,10 @@ void Engine::AskAboutStart(const executor::Attempt& attempt, Duration latest) {
 
 void Engine::ApplyOverdueAbsence(const executor::Attempt& attempt, Overdue& overdue) {
   const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
-  if (soft_failures_.contains(ref)) return;  // it was not taken after all
+  if (soft_failures_.contains(ref)) {  // it was not taken after all
+    overdue.absent = false;
+    return;
+  }
   // That answer may be in the mail yet: it is sent before the attempt leaves a buffer.
   if (std::exchange(overdue.absent, true)) return EndUnstarted(ref, model::Verdict::kLost);
   to_inspect_.push_back(attempt);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "headworks/engine/engine.h"
 #include "headworks/executor/attempt_log.h"
@@ -314,9 +315,12 @@ void Engine::InspectRecovered() {
                                              std::make_move_iterator(to_inspect_.end()));
   to_inspect_.clear();
   auto answers = dispatcher_.Inspect(asked);
+  // The answer to one question may be another offer, which a second question came before.
+  std::set<model::AttemptKey> answered;
   for (std::size_t i = 0; i < asked.size(); ++i)
-    ApplyInspection(
-        asked[i], answers ? std::move((*answers)[i]) : executor::Unknown{answers.error().message});
+    if (answered.insert(asked[i].key).second)
+      ApplyInspection(asked[i], answers ? std::move((*answers)[i])
+                                        : executor::Unknown{answers.error().message});
 }
 
 void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspection answer) {
@@ -374,8 +378,10 @@ void Engine::ApplyAbsence(const executor::Attempt& attempt, const model::TaskRun
   const auto soft = soft_failures_.find(ref);
   const bool doubted = soft != soft_failures_.end() && soft->second.answers == kInDoubt;
   if (doubted) soft_failures_.erase(soft);
-  if (const auto overdue = overdue_.find(ref); !doubted && overdue != overdue_.end())
-    return ApplyOverdueAbsence(attempt, overdue->second);
+  if (const auto overdue = overdue_.find(ref); overdue != overdue_.end()) {
+    if (!doubted) return ApplyOverdueAbsence(attempt, overdue->second);
+    overdue->second.absent = false;
+  }
   Offer(attempt);  // the same epoch again (I4)
 }
 

@@ -246,6 +246,8 @@ void Engine::KeepForUnstick(std::vector<Work>& kept, const Work& work, const mod
   // All else is derived when the run is loaded again; a verdict may be said many times.
   const auto* ended = std::get_if<model::AttemptEnded>(&event);
   if (ended == nullptr) return;
+  // That nobody has it is asked again, too: it is offered once more, and may be had then.
+  if (ended->unstarted && ended->outcome.verdict == model::Verdict::kLost) return;
   for (const Work& other : kept)
     if (std::get<model::AttemptEnded>(std::get<model::Event>(other.what)).epoch == ended->epoch)
       return;

@@ -134,7 +134,12 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
     else if (soft != soft_failures_.end())
       lanes_[LaneOf(slot, offer.task)].deferred.push_back(ref);
   }
-  for (const auto& cancel : effects.cancels) CancelAttempt(slot, cancel.task, cancel.epoch);
+  for (const auto& cancel : effects.cancels) {
+    CancelAttempt(slot, cancel.task, cancel.epoch);
+    // Should its executor no longer have it, it tells nobody that it is over.
+    if (slot.run.tasks[cancel.task.value].state == model::TaskState::kQueued)
+      WatchStart(slot, {run, cancel.task, cancel.epoch});
+  }
   if (effects.more || !slot.due.empty()) Continue(slot, model::ContinueRun{});
   return &slot;
 }

@@ -275,6 +275,7 @@ bool Runner::Parts::IsRouted(std::string_view key) const {
 
 Status Runner::Parts::CheckHeld() {
   std::vector<Shard> shards;
+  shards.reserve(kShardCount);
   for (int shard = 0; shard < kShardCount; ++shard) shards.emplace_back(shard);
   HEADWORKS_ASSIGN(const auto all, database->runs().ListHeld(shards));
   for (const auto& held : all)

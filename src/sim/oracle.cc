@@ -99,6 +99,13 @@ bool Oracle::IsLiveEpoch(const model::AttemptKey& key) const {
   return task.row.epoch == key.epoch && model::IsLive(task.row.state);
 }
 
+bool Oracle::IsZombie(const model::AttemptKey& key) const {
+  const auto run = runs_.find(key.run);
+  if (run == runs_.end()) return false;
+  const TaskPicture& task = run->second.tasks[key.task.value];
+  return task.row.epoch == key.epoch && task.row.zombie;
+}
+
 bool Oracle::Holds(const model::AttemptKey& key, std::string_view holder) const {
   const auto run = runs_.find(key.run);
   if (run == runs_.end()) return false;
@@ -108,7 +115,7 @@ bool Oracle::Holds(const model::AttemptKey& key, std::string_view holder) const 
 
 bool Oracle::CheckOffer(const executor::Attempt& attempt, const Incarnation& by, int owner) {
   if (by.number != owner) return false;
-  if (IsLiveEpoch(attempt.key)) return true;
+  if (IsLiveEpoch(attempt.key) || IsZombie(attempt.key)) return true;
   Fail(attempt.key.run, fmt::format("I1 offered without a committed row: {} epoch {}",
                                     attempt.task().id, attempt.key.epoch.value));
   return false;

@@ -97,8 +97,8 @@ json::object RetryJson(const model::Task& task, bool effective) {
   static constexpr std::array<std::string_view, 3> kBackoffs{"fixed", "linear", "exponential"};
   const model::RetryPolicy& retry = task.retry;
   json::object object;
-  const auto add = [&](std::string_view key, Gap gap, auto value) {
-    if (effective || task.Says(gap)) object[key] = std::move(value);
+  const auto add = [&](std::string_view key, Gap gap, const auto& value) {
+    if (effective || task.Says(gap)) object[key] = value;
   };
   add("max_attempts", Gap::kMaxAttempts, retry.max_attempts);
   add("backoff", Gap::kBackoff, kBackoffs.at(static_cast<std::size_t>(retry.backoff)));

@@ -260,6 +260,7 @@ TEST_F(PermitsTest, HoldersAreLoadedThoughMemoryIsFullOfRunsThatWaitForThem) {
   SetPool("gpu", 1);
   const RunNo holder = Begin(*Weights("holder", {1}));
   std::vector<RunNo> waiting;
+  waiting.reserve(3);
   for (int i = 0; i < 3; ++i) waiting.push_back(Begin(*Weights("urgent", {1})));
   clock_.Advance(std::chrono::seconds(20));
   ManualDispatcher dispatcher;

@@ -62,6 +62,7 @@ TEST_F(PlacesTest, RunsWithOneKeyWaitForEachOtherAndOthersDoNot) {
 TEST_F(PlacesTest, LimitIsReachedAndNotPassed) {
   const auto workflow = With({.limit = 3});
   std::vector<RunNo> runs;
+  runs.reserve(5);
   for (int i = 0; i < 5; ++i) runs.push_back(Begin(*workflow, ""));
   const auto running = [&] {
     return std::ranges::count_if(runs, [&](RunNo run) { return State(run) == RunState::kRunning; });

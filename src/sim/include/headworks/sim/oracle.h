@@ -35,6 +35,8 @@ class Oracle {
 
   /// The attempt's row is stored as live under that epoch.
   bool IsLiveEpoch(const model::AttemptKey& key) const;
+  /// Given up by its owner, who may not have told the buffer yet that it is in.
+  bool IsZombie(const model::AttemptKey& key) const;
   /// The stored row of that epoch names that holder.
   bool Holds(const model::AttemptKey& key, std::string_view holder) const;
   /// I1: an offer needs a committed row.  False: whoever offers is no longer the owner.
