@@ -137,7 +137,7 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
   for (const auto& cancel : effects.cancels) {
     CancelAttempt(slot, cancel.task, cancel.epoch);
     // Should its executor no longer have it, it tells nobody that it is over.
-    if (slot.run.tasks[cancel.task.value].state == model::TaskState::kQueued)
+    if (slot.run.tasks[cancel.task.value].state != model::TaskState::kRunning)
       WatchStart(slot, {run, cancel.task, cancel.epoch});
   }
   if (effects.more || !slot.due.empty()) Continue(slot, model::ContinueRun{});
