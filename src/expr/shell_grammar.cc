@@ -47,8 +47,8 @@ constexpr ShellGrammar kGrammars[] = {
      "--working-directory --nice --service-type --on-active --on-boot --on-calendar -H --host "},
 
     // Shells and other interpreters: a program, then its arguments.
-    {" sh bash dash ash ksh mksh zsh ", Reads::kProgram, Input::kProgramIfNoneGiven,
-     " -o -O +o +O -s< --rcfile! --init-file! "},
+    {" sh bash dash ash ksh mksh zsh rbash yash posh csh tcsh ", Reads::kProgram,
+     Input::kProgramIfNoneGiven, " -o -O +o +O -s< --rcfile! --init-file! "},
     {" fish ", Reads::kProgram, Input::kProgramIfNoneGiven, " -c* --command* -C! --init-command! "},
     {" python pypy ", Reads::kProgram, Input::kProgramIfNoneGiven,
      " -c. -m. -W -X --check-hash-based-pycs "},
@@ -57,7 +57,7 @@ constexpr ShellGrammar kGrammars[] = {
      " -e* -I! -r! -C -E -F --encoding --external-encoding "
      "--internal-encoding "},
     {" node nodejs ", Reads::kProgram, Input::kProgramIfNoneGiven,
-     " -e* --eval* -p* --print* -r! --require! --import! --loader! --experimental-loader! "
+     " -e* --eval* -p* -pe* --print* -r! --require! --import! --loader! --experimental-loader! "
      "--env-file! -C --conditions --title --input-type --watch-path --redirect-warnings "
      "--test-name-pattern --test-reporter --test-reporter-destination "},
     {" php ", Reads::kProgram, Input::kProgramIfNoneGiven,
@@ -88,6 +88,10 @@ constexpr ShellGrammar kGrammars[] = {
      "-P "
      "--port -u --user -D --database -S --socket ",
      9},
+    {" vim vi nvim view ", Reads::kProgramAmongOptions, Input::kData,
+     " -c! --cmd! -S! -s! -u! -U! -i! ", 9},
+    {" emacs ", Reads::kProgramAmongOptions, Input::kData,
+     " --eval! --execute! -f! --funcall! -l! --load! --script! -L! --directory! ", 9},
     {" sqlite ", Reads::kCode, Input::kProgramIfNoneGiven,
      " -cmd! -init! -separator -nullvalue -newline -vfs ", 1},
 
@@ -95,7 +99,7 @@ constexpr ShellGrammar kGrammars[] = {
     {" ssh ", Reads::kCode, Input::kProgram,
      " -B -b -c -D -E -e -F! -I! -i -J! -L -l -m -O -o! -p -Q -R -S! -W -w ", 1},
     {" su runuser script parallel at batch crontab ", Reads::kCode, Input::kProgram, " -u "},
-    {" bc dc ", Reads::kCode, Input::kProgram},
+    {" bc dc m4 ", Reads::kCode, Input::kProgram},
     {" watch ", Reads::kCode, Input::kData, " -n --interval "},
     {" make gmake ", Reads::kCode, Input::kData, " -C --directory -j --jobs -f! --file! "},
     {" eval trap alias let read unset mapfile readarray getopts compgen complete wait enable hash "
@@ -132,8 +136,9 @@ const ShellGrammar* FindGrammar(std::string_view word) {
     }
     return grammars;
   }();
-  const auto found = kByName.find(ProgramName(word));
-  return found == kByName.end() ? nullptr : found->second;
+  for (const std::string_view name : {BaseName(word), ProgramName(word)})  // m4 is no version of m
+    if (const auto found = kByName.find(name); found != kByName.end()) return found->second;
+  return nullptr;
 }
 
 OptionKind KindOf(const ShellGrammar& grammar, std::string_view option) {
