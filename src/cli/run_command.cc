@@ -112,10 +112,11 @@ Result<Exit> Resume(const Context& context, const model::Workflow& workflow) {
 Status NoteUnfinished(const Context& context, Runner& runner) {
   HEADWORKS_ASSIGN(const auto others, runner.query().ListRuns(context.tenant(), UnfinishedRuns()));
   if (!others.empty())
-    Note(fmt::format("{} unfinished {} in this store {} left alone; `{}` continues {}",
-                     others.size(), others.size() == 1 ? "run" : "runs",
-                     others.size() == 1 ? "is" : "are", CommandLine(context, "up"),
-                     others.size() == 1 ? "it" : "them"));
+    Note(fmt::format(
+        "{} unfinished {} in this store {} left alone, but for what this run has to wait for; "
+        "`{}` continues {}",
+        others.size(), others.size() == 1 ? "run" : "runs", others.size() == 1 ? "is" : "are",
+        CommandLine(context, "up"), others.size() == 1 ? "it" : "them"));
   return {};
 }
 

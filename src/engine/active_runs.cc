@@ -72,8 +72,10 @@ void ActiveRuns::Changed(const RunGroup& group, bool active) {
 
 void ActiveRuns::Begun(const RunGroup& group, Duration now) {
   const auto found = groups_.find(group);
-  if (found != groups_.end() && found->second.per > Duration(0))
-    found->second.starts.push_back(now);
+  if (found == groups_.end() || found->second.per == Duration(0)) return;
+  Counts& counts = found->second;
+  counts.starts.push_back(now);
+  while (counts.starts.front() + counts.per <= now) counts.starts.pop_front();
 }
 
 std::optional<RunNo> ActiveRuns::Next(const RunGroup& group) {

@@ -26,10 +26,14 @@ Status Engine::Open() {
   for (int shard = 0; shard < kShardCount; ++shard) shards_.emplace_back(shard);
   HEADWORKS_ASSIGN(guards_, database_.runs().Acquire(shards_, options_.owner, options_.lease_ttl));
   std::ranges::sort(guards_, {}, &store::Guard::shard);
-  HEADWORKS_ASSIGN(const auto permits, database_.limits().ListAllPermits());
-  pools_.Load(permits);
-  for (const store::Permit& permit : permits)
-    if (options_.recover) holders_.push_back({permit.tenant, permit.run});
+  const auto permits = database_.limits().ListAllPermits();
+  if (!permits) {
+    static_cast<void>(database_.runs().Release(guards_));  // if it fails, too, their leases end
+    return permits.error();
+  }
+  pools_.Load(*permits);
+  for (const store::Permit& permit : *permits)
+    if (options_.recover) holders_.insert({permit.tenant, permit.run});
   due_in_store_ = options_.recover;
   const Duration mono = clock_.Monotonic();
   lease_due_ = mono + options_.lease_ttl / 3;

@@ -366,7 +366,8 @@ Duration Engine::NextDue() const {
   if (!to_mark_.empty()) next = std::min(next, mark_at_);
   if (!timers_.empty()) next = std::min(next, timers_.front().due);
   next = std::min(next, active_runs_.due());
-  if (pools_.waiting() > 0) next = std::min({next, limits_at_, pools_.due()});
+  if (pools_.waiting() > 0) next = std::min(next, limits_at_);
+  if (pools_.waiting() > 0 && start_tasks_) next = std::min(next, pools_.due());
   if (!started_.empty()) next = std::min(next, started_.front().at + options_.started_delay);
   return next;
 }

@@ -49,6 +49,7 @@ void Engine::PerformEffects(std::vector<Work>& works) {
       if (const auto slot = slots_.find(run); slot != slots_.end() && slot->second->deleted)
         observer_->Deleted(slot->second->run.header.tenant, run, slot->second->run.header.run_id);
   Answer(works);
+  std::ranges::move(std::exchange(after_commit_, {}), std::back_inserter(backlog_));
   EvictVisited();
 }
 

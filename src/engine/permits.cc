@@ -15,8 +15,10 @@ PermitAsk Engine::AskOf(const Slot& slot, const ReadyTask& ready) const {
 bool Engine::LimitsAreFresh(const TenantId& tenant) {
   const Duration mono = clock_.Monotonic();
   if (pools_.IsFresh(tenant, mono)) return true;
+  if (mono < limits_failed_at_ + Pools::kFresh) return false;
   const auto pools = database_.limits().ListPools(tenant);
   if (!pools) {
+    limits_failed_at_ = mono;
     logger_.Warning("pools cannot be listed; their tasks wait",
                     {{"tenant", tenant.value}, {"error", pools.error().message}});
     return false;
@@ -40,8 +42,10 @@ bool Engine::GetPermits(Slot& slot, const ReadyTask& ready, std::vector<Work>& w
   if (slot.run.workflow->task(ready.task).pool.empty()) return true;
   const PermitAsk ask = AskOf(slot, ready);
   if (MayTakePermits(ask)) return true;
+  // One that waits already is not visited: nothing in the round would bring it back if that fails.
   if (slot.run.tasks[ready.task.value].reason != model::Reason::kPermit) {
     const model::AskPermits event{ready.task};
+    Visit(slot);
     works.push_back(EventOf(slot, event));
     if (const auto stepped = StepSlot(slot, event); !stepped)
       logger_.Warning("ready task does not wait for permits",
@@ -61,8 +65,12 @@ bool Engine::GetPermits(Slot& slot, const ReadyTask& ready, std::vector<Work>& w
 
 void Engine::WakeHolders(const PermitAsk& ask) {
   for (const store::Permit& permit : pools_.Held())
-    if (permit.tenant == ask.tenant && permit.pool == ask.pool && !slots_.contains(permit.run))
-      holders_.push_back({permit.tenant, permit.run});
+    if (permit.tenant == ask.tenant && permit.pool == ask.pool && !slots_.contains(permit.run) &&
+        holders_.insert({permit.tenant, permit.run}).second)
+      logger_.Warning("an older run goes on, too: a task waits for the permits that it holds",
+                      {{"tenant", permit.tenant.value},
+                       {"run", std::to_string(permit.run.value)},
+                       {"pool", permit.pool}});
 }
 
 void Engine::LoadHolders() {
@@ -121,27 +129,30 @@ void Engine::ReservePermits() {
 }
 
 void Engine::AuditPermits() {
-  const std::vector<store::Permit> held = pools_.Held();
-  if (held.empty()) return;
   const auto stored = database_.limits().ListAllPermits();
   if (!stored) return;  // at the next scan
-  std::set<std::pair<RunNo, Epoch>> holders;
-  for (const store::Permit& permit : *stored) holders.emplace(permit.run, permit.epoch);
-  for (const store::Permit& permit : held) {
-    const auto complain = [&](std::string_view what) {
-      ++stats_.permits_astray;
-      logger_.Error(what, {{"tenant", permit.tenant.value},
-                           {"pool", permit.pool},
-                           {"run", std::to_string(permit.run.value)},
-                           {"epoch", std::to_string(permit.epoch.value)}});
-    };
-    if (!holders.contains({permit.run, permit.epoch})) complain("a permit is held in memory only");
+  const auto complain = [&](std::string_view what, const store::Permit& permit) {
+    ++stats_.permits_astray;
+    logger_.Error(what, {{"tenant", permit.tenant.value},
+                         {"pool", permit.pool},
+                         {"run", std::to_string(permit.run.value)},
+                         {"epoch", std::to_string(permit.epoch.value)}});
+  };
+  std::set<std::pair<RunNo, Epoch>> held, rows;
+  for (const store::Permit& permit : *stored) rows.emplace(permit.run, permit.epoch);
+  for (const store::Permit& permit : pools_.Held()) {
+    held.emplace(permit.run, permit.epoch);
+    if (!rows.contains({permit.run, permit.epoch}))
+      complain("a permit is held in memory only", permit);
     const auto slot = slots_.find(permit.run);
     if (slot == slots_.end()) continue;  // not loaded, or set aside as stuck
     const model::TaskRun& task = slot->second->run.tasks[permit.task.value];
     if (task.epoch != permit.epoch || !(model::IsLive(task.state) || task.zombie))
-      complain("a permit is held by an attempt that is over");
+      complain("a permit is held by an attempt that is over", permit);
   }
+  for (const store::Permit& permit : *stored)
+    if (!held.contains({permit.run, permit.epoch}))
+      complain("a permit is stored that nobody holds", permit);
 }
 
 }  // namespace headworks::engine

@@ -37,13 +37,17 @@ Status Engine::CountRuns(const RunGroup& group, const ActiveRuns::Limit& limit) 
                        tenant, {.name = group.name, .key = group.key, .limit = kMostActiveRuns}));
   // Whoever starts a run will wait for it, so an engine that recovers nothing goes on with those
   // that hold its place.
-  for (const store::RunRecord& run : active)
-    if (!options_.recover && !slots_.contains(run.header.run_no))
-      AddTimer(Timer{.due = clock_.Monotonic(),
-                     .kind = Timer::Kind::kWake,
-                     .when = clock_.Now(),
-                     .tenant = run.header.tenant,
-                     .ref = {run.header.run_no, TaskNo(0), Epoch(0)}});
+  for (const store::RunRecord& run : active) {
+    if (options_.recover || slots_.contains(run.header.run_no)) continue;
+    logger_.Warning(
+        "an older run goes on, too: others of its workflow wait for its place",
+        {{"tenant", run.header.tenant.value}, {"run", std::to_string(run.header.run_no.value)}});
+    AddTimer(Timer{.due = clock_.Monotonic(),
+                   .kind = Timer::Kind::kWake,
+                   .when = clock_.Now(),
+                   .tenant = run.header.tenant,
+                   .ref = {run.header.run_no, TaskNo(0), Epoch(0)}});
+  }
   const auto starting = std::ranges::count_if(visited_, [&](RunNo run) {
     const auto slot = slots_.find(run);
     return slot != slots_.end() && !slot->second->active && TakesPlace(slot->second->run) &&
@@ -74,29 +78,27 @@ Result<bool> Engine::TakePlace(const Slot& slot) {
     OfferPlaces(header);  // it was cancelled on the way to its start
     return true;
   }
-  if (definition.max_active_runs > 0) {
-    const RunGroup all{header.name};
-    HEADWORKS_ASSIGN(
-        const bool place,
-        HasPlace(all, {.count = static_cast<std::size_t>(definition.max_active_runs)}));
-    if (!place) {
-      active_runs_.Wait(header, all);
-      return false;
-    }
+  const RunGroup all{header.name}, keyed{header.name, header.concurrency_key};
+  const auto& concurrency = definition.concurrency;
+  const ActiveRuns::Limit most{.count = static_cast<std::size_t>(definition.max_active_runs)};
+  const ActiveRuns::Limit limit = concurrency ? LimitOf(*concurrency) : ActiveRuns::Limit{};
+  bool among_all = true, with_key = true;
+  if (most.count > 0) {
+    HEADWORKS_ASSIGN(among_all, HasPlace(all, most));
   }
-  if (const auto& concurrency = definition.concurrency; concurrency && header.concurrency_key) {
-    const RunGroup group{header.name, header.concurrency_key};
-    const ActiveRuns::Limit limit = LimitOf(*concurrency);
-    HEADWORKS_ASSIGN(const bool place, HasPlace(group, limit));
-    if (!place) {
-      active_runs_.Wait(header, group);
-      if (concurrency->on_conflict == model::OnConflict::kCancelPrevious && limit.count > 0)
-        HEADWORKS_TRY(CancelPrevious(header, group, limit.count));
-      return false;
-    }
+  if (among_all && concurrency && header.concurrency_key) {
+    HEADWORKS_ASSIGN(with_key, HasPlace(keyed, limit));
   }
-  active_runs_.Forget(header.run_no);
-  return true;
+  if (among_all && with_key) {
+    active_runs_.Forget(header.run_no);
+    return true;
+  }
+  if (concurrency && header.concurrency_key &&
+      concurrency->on_conflict == model::OnConflict::kCancelPrevious && limit.count > 0)
+    HEADWORKS_TRY(CancelPrevious(header, keyed, limit.count));
+  active_runs_.Wait(header, among_all ? keyed : all);
+  if (among_all && most.count > 0) OfferPlace(all);  // the one that was there is not taken
+  return false;
 }
 
 Result<std::vector<model::RunHeader>> Engine::HoldersOf(const RunGroup& group, std::size_t limit) {
@@ -166,10 +168,10 @@ Status Engine::CancelPrevious(const model::RunHeader& header, const RunGroup& gr
   std::ranges::sort(holders, {}, &model::RunHeader::run_no);
   holders.resize(holders.size() - limit + 1);
   for (const model::RunHeader& holder : holders)
-    backlog_.push_back({.tenant = holder.tenant,
-                        .run = holder.run_no,
-                        .what = model::Event(model::CancelRun{
-                            fmt::format("engine, for run {}", header.run_no.value)})});
+    after_commit_.push_back({.tenant = holder.tenant,
+                             .run = holder.run_no,
+                             .what = model::Event(model::CancelRun{
+                                 fmt::format("engine, for run {}", header.run_no.value)})});
   return {};
 }
 

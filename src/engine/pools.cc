@@ -18,11 +18,23 @@ void Pools::SetLimits(const TenantId& tenant, std::span<const store::PoolRecord>
   for (auto pool = pools_.lower_bound({tenant.value, {}});
        pool != pools_.end() && pool->first.first == tenant.value; ++pool)
     if (std::ranges::find(pools, pool->first.second, &store::PoolRecord::name) == pools.end())
-      pool->second.limit = 0;
+      SetLimit(pool->second, 0);
   for (const store::PoolRecord& record : pools)
-    pools_[{tenant.value, record.name}].limit = record.limit;
+    SetLimit(pools_[{tenant.value, record.name}], record.limit);
   read_at_.insert_or_assign(tenant.value, now);
   changed_ = true;
+}
+
+void Pools::SetLimit(Pool& pool, int limit) {
+  if (pool.limit == limit) return;
+  pool.limit = limit;
+  auto asks = std::exchange(pool.line, {});
+  asks.merge(std::exchange(pool.aside, {}));
+  while (!asks.empty()) {
+    auto ask = asks.extract(asks.begin());
+    auto& line = pool.LineOf(ask.mapped().weight);
+    line.insert(line.end(), std::move(ask));
+  }
 }
 
 bool Pools::IsFresh(const TenantId& tenant, Duration now) const {
@@ -34,7 +46,7 @@ std::vector<TenantId> Pools::Stale(Duration now) const {
   std::vector<TenantId> tenants;
   for (const auto& [key, pool] : pools_) {
     TenantId tenant(key.first);
-    if (!pool.line.empty() && !IsFresh(tenant, now) &&
+    if (!(pool.line.empty() && pool.aside.empty()) && !IsFresh(tenant, now) &&
         (tenants.empty() || tenants.back() != tenant))
       tenants.push_back(std::move(tenant));
   }
@@ -54,7 +66,7 @@ bool Pools::MayTake(const PermitAsk& ask, Duration now) const {
   const Place mine = PlaceOf(ask.ready);
   for (const auto& [place, before] : pool.line) {
     if (place >= mine) break;
-    if (before.weight > pool.limit || GaveUp(before, now)) continue;
+    if (GaveUp(before, now)) continue;
     left -= before.weight;
     if (ask.weight > left) return false;
   }
@@ -65,7 +77,7 @@ void Pools::Wait(const PermitAsk& ask) {
   Forget(ask.ready.run, ask.ready.task);
   const auto pool = pools_.try_emplace({ask.tenant.value, ask.pool}).first;
   const Place place = PlaceOf(ask.ready);
-  pool->second.line.insert_or_assign(place, Ask{ask.weight, ask.ready, std::nullopt});
+  pool->second.LineOf(ask.weight).insert_or_assign(place, Ask{ask.weight, ask.ready, std::nullopt});
   asks_.insert_or_assign({ask.ready.run, ask.ready.task}, Standing{pool, place});
   changed_ = true;
 }
@@ -116,7 +128,8 @@ void Pools::Committed() {
 }
 
 void Pools::Erase(std::map<std::pair<RunNo, TaskNo>, Standing>::iterator ask) {
-  ask->second.pool->second.line.erase(ask->second.place);
+  Pool& pool = ask->second.pool->second;
+  if (pool.line.erase(ask->second.place) == 0) pool.aside.erase(ask->second.place);
   asks_.erase(ask);
   changed_ = true;
 }
@@ -159,7 +172,7 @@ std::vector<PermitAsk> Pools::Reserve(Duration now) {
     std::int64_t left = pool.free();
     for (auto& [place, ask] : pool.line) {
       if (left <= 0) break;
-      if (ask.weight > pool.limit || GaveUp(ask, now)) continue;
+      if (GaveUp(ask, now)) continue;
       if (ask.weight > left) break;  // what is free is saved up for this one
       left -= ask.weight;
       if (!ask.reserved_at) {

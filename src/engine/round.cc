@@ -39,6 +39,7 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
   round_bytes_ = 0;
   round_start_keys_.clear();
   faulted_.reset();
+  unfenced_.clear();
   active_runs_.BeginRound();
   pools_.BeginRound();
   grant_more_ = false;
@@ -180,6 +181,7 @@ void Engine::Split(std::vector<Work> works, const Error& error) {
 void Engine::Rollback() {
   for (const RunNo run : std::exchange(visited_, {})) Evict(run);
   pools_.BeginRound();
+  after_commit_.clear();
 }
 
 void Engine::Park(const TenantId& tenant, RunNo run, const std::string& why,
@@ -548,8 +550,8 @@ void Engine::GrantCredit(std::vector<Work>& works) {
         slot.held.push(next);
         continue;
       }
-      Visit(slot);
       if (!GetPermits(slot, next, works)) continue;
+      Visit(slot);
       works.push_back(EventOf(slot, model::QueueTask{next.task}));
       if (const auto stepped = StepSlot(slot, model::QueueTask{next.task}); !stepped)
         logger_.Warning("ready task was not queued", {{"tenant", slot.run.header.tenant.value},

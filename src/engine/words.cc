@@ -37,12 +37,18 @@ bool Engine::ApplyWord(Work& work, WordWork& spoken) {
   spoken.reply = known ? Judge(slot, spoken.word) : Reply::kStop;
   if (spoken.reply != Reply::kStop) return true;
   // Nothing but this stops code that may be another owner's, and no commit checks it.
-  const Shard shard = slot.run.header.shard;
-  const auto guard = database_.runs().ReadGuard(shard);
-  if (!guard || guard->term != guards_[static_cast<std::size_t>(shard.value)].term)
-    spoken.reply = Reply::kAskAgain;
-  else
+  if (IsUnfenced(slot.run.header.shard))
     ++stats_.fenced;
+  else
+    spoken.reply = Reply::kAskAgain;
+  return true;
+}
+
+bool Engine::IsUnfenced(Shard shard) {
+  if (unfenced_.contains(shard)) return true;
+  const auto guard = database_.runs().ReadGuard(shard);
+  if (!guard || guard->term != guards_[static_cast<std::size_t>(shard.value)].term) return false;
+  unfenced_.insert(shard);
   return true;
 }
 

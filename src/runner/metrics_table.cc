@@ -142,6 +142,9 @@ constexpr Row kRows[] = {
      "Ready tasks that wait for permits of their pools.", Engine<&S::tasks_for_permits>},
     {"headworks_permits_held", Type::kGauge, "", "Permits of all pools that attempts hold.",
      Engine<&S::permits_held>},
+    {"headworks_permits_astray_total", Type::kCounter, "",
+     "Permits that an audit found stored with no holder or held but not stored: a bug, if not 0.",
+     Engine<&S::permits_astray>},
 
     {"headworks_attempts_started_total", Type::kCounter, "", "Attempts that were handed out.",
      Engine<&S::attempts>},

@@ -171,7 +171,7 @@ class KillTest(Case):
     def test_new_run_leaves_the_old_one_alone_and_says_so(self):
         self.kill_in_the_middle()
         done = self.hw("run", "w.yaml")
-        self.assertIn("1 unfinished run in this store is left alone; `headworks up`", done.stderr)
+        self.assertIn("1 unfinished run in this store is left alone, ", done.stderr)
         self.assertEqual(self.run_state("1"), "running")
         self.assertEqual(self.run_state("@last"), "succeeded")
 

@@ -310,6 +310,85 @@ TEST_F(PermitsTest, RoundThatFailsGrantsNothing) {
   EXPECT_EQ(engine_.stats().permits_held, 0U);
 }
 
+TEST_F(PermitsTest, RoundThatFailsForOthersLosesNobodyWhoWaits) {
+  SetPool("gpu", 1);
+  auto definition = Tasks("urgent", 1);
+  definition.tasks[0].priority = 9;
+  const auto urgent = Put(std::move(definition));
+  const RunNo busy = Begin(*Weights("busy", {1}));
+  const RunNo waits = Begin(*Weights("waits", {1}));
+  ASSERT_EQ(Row(waits, 0).reason, Reason::kPermit);
+  dispatcher_.max = 1;
+  const RunNo full = Begin(*urgent);
+  End(busy, 0);
+  Tick();  // its permit is reserved, but there is no credit
+  EXPECT_EQ(Row(full, 0).state, TaskState::kQueued);
+  SetPool("gpu", 0);
+  clock_.Advance(Pools::kFresh);
+  Tick();
+  bool failed = false;
+  store_.before = [&](const store::Round& round) -> Status {
+    for (const auto& write : round.runs)
+      if (write.insert_input) {
+        failed = true;
+        return Error{Code::kInternal, "constraint failed"};
+      }
+    return {};
+  };
+  dispatcher_.max = 5;
+  Start(*urgent);
+  Tick(3);
+  ASSERT_TRUE(failed);
+  SetPool("gpu", 1);
+  clock_.Advance(Pools::kFresh);
+  Tick(3);
+  EXPECT_EQ(Row(waits, 0).state, TaskState::kQueued);
+}
+
+TEST_F(PermitsTest, DrainingEngineDoesNotSpinOverAReservation) {
+  SetPool("gpu", 1);
+  dispatcher_.max = 1;
+  const RunNo busy = Begin(*Weights("busy", {1}));
+  dispatcher_.max = 2;
+  Begin(*Weights("waits", {1}));
+  Begin(*Weights("plain", {0}));
+  dispatcher_.max = 1;
+  End(busy, 0);
+  Tick();  // its permits are reserved, and there is no credit
+  engine_.StopQueueing();
+  clock_.Advance(Pools::kReserved + std::chrono::seconds(1));
+  Tick(2);
+  EXPECT_GT(engine_.Tick(), clock_.Monotonic());
+}
+
+TEST_F(PermitsTest, LimitsThatCannotBeReadAreAskedForOnceASecond) {
+  SetPool("gpu", 1);
+  store_.refuse_pools = true;
+  const RunNo run = Begin(*Weights("w", std::vector<int>(100, 1)));
+  Tick(50);  // half a second
+  EXPECT_EQ(store_.pool_lists, 1);
+  EXPECT_EQ(Row(run, 0).reason, Reason::kPermit);
+  store_.refuse_pools = false;
+  clock_.Advance(Pools::kFresh);
+  Tick(2);
+  EXPECT_EQ(store_.pool_lists, 2);
+  EXPECT_EQ(Row(run, 0).state, TaskState::kQueued);
+}
+
+TEST_F(PermitsTest, OpenThatFailsHalfWayGivesTheShardsBack) {
+  clock_.Advance(std::chrono::seconds(20));
+  const auto make = [&](std::string owner) {
+    return std::make_unique<Engine>(EngineOptions{.owner = std::move(owner)}, store_, dispatcher_,
+                                    evaluator_, clock_, random_, logger_, nullptr);
+  };
+  store_.refuse_permits = true;
+  EXPECT_FALSE(make("broken")->Open());
+  store_.refuse_permits = false;
+  const auto next = make("next");
+  EXPECT_TRUE(next->Open());
+  EXPECT_TRUE(next->Close());
+}
+
 TEST_F(PermitsTest, ReplyThatIsLostGrantsOnce) {
   SetPool("gpu", 1);
   store_.replies_to_lose = 1;
@@ -379,6 +458,20 @@ TEST_F(PermitsTest, AuditFindsAPermitThatNobodyHolds) {
   Tick();
   EXPECT_EQ(engine_.stats().permits_astray, 0U);
   store_.hide_permits = true;  // a store that lost it
+  clock_.Advance(std::chrono::minutes(5));
+  Tick();
+  EXPECT_EQ(engine_.stats().permits_astray, 1U);
+}
+
+TEST_F(PermitsTest, AuditFindsAPermitThatWasNeverFreed) {
+  SetPool("gpu", 1);
+  const RunNo run = Begin(*Weights("w", {1}));
+  store_.extra_permit = {.tenant = tenant_,
+                         .pool = "gpu",
+                         .run = run,
+                         .epoch = Epoch(99),
+                         .task = TaskNo(0),
+                         .weight = 1};
   clock_.Advance(std::chrono::minutes(5));
   Tick();
   EXPECT_EQ(engine_.stats().permits_astray, 1U);
@@ -496,6 +589,25 @@ TEST_F(PoolsTest, RoundThatIsNotCommittedChangesNothing) {
   pools_.BeginRound();
   EXPECT_FALSE(pools_.MayTake(b, now_));
   EXPECT_EQ(pools_.used(), 2);
+}
+
+TEST_F(PoolsTest, AsksAboveTheLimitAreNotWalked) {
+  Limit(3);
+  const PermitAsk busy = Ask(0, 3);
+  Take(busy);
+  for (int i = 0; i < 1'000; ++i) pools_.Wait(Ask(0, 3));
+  const PermitAsk light = Ask(0, 1);
+  pools_.Wait(light);
+  Free(busy);
+  Limit(2);
+  EXPECT_EQ(pools_.in_line(tenant_, "gpu"), 1U);
+  EXPECT_EQ(Reserve(), (std::vector{light.ready.run}));
+  EXPECT_TRUE(pools_.MayTake(light, now_));
+  pools_.Forget(light.ready.run);
+  EXPECT_EQ(pools_.waiting(), 1'000U);
+  Limit(3);
+  EXPECT_EQ(pools_.in_line(tenant_, "gpu"), 1'000U);
+  EXPECT_EQ(Reserve(), (std::vector{RunNo(2)})) << "the first of them";
 }
 
 TEST_F(PoolsTest, LoweredLimitLetsHoldersFinishFirst) {

@@ -180,6 +180,55 @@ TEST_F(PlacesTest, CancelPreviousCancelsWaitingRunsToo) {
   EXPECT_EQ(State(third), RunState::kRunning);
 }
 
+TEST_F(PlacesTest, RunThatGoesToTheLineOfItsKeyLeavesItsPlaceToTheNext) {
+  auto definition = With({.key = "k", .limit = 1})->definition();
+  definition.max_active_runs = 2;
+  const auto workflow = Put(std::move(definition));
+  const RunNo a1 = Begin(*workflow, "a"), b1 = Begin(*workflow, "b");
+  const RunNo a2 = Begin(*workflow, "a"), a3 = Begin(*workflow, "a"), c = Begin(*workflow, "c");
+  End(b1);
+  Tick(2);
+  EXPECT_EQ(State(a2), RunState::kPending);
+  EXPECT_EQ(State(a3), RunState::kPending);
+  EXPECT_EQ(State(c), RunState::kRunning) << "those before it wait for their key";
+  End(a1);
+  EXPECT_EQ(State(a2), RunState::kRunning);
+  End(c);
+  End(a2);
+  EXPECT_EQ(State(a3), RunState::kRunning);
+}
+
+TEST_F(PlacesTest, CancelPreviousActsThoughTheWorkflowIsFull) {
+  auto definition =
+      With({.key = "k", .limit = 1, .on_conflict = OnConflict::kCancelPrevious})->definition();
+  definition.max_active_runs = 2;
+  const auto workflow = Put(std::move(definition));
+  const RunNo a1 = Begin(*workflow, "a"), b1 = Begin(*workflow, "b");
+  const RunNo a2 = Begin(*workflow, "a");
+  EXPECT_NE(Stored(a1).cancel_requested_at, Instant{});
+  const RunNo c1 = Begin(*workflow, "c"), c2 = Begin(*workflow, "c");
+  Tick();
+  EXPECT_EQ(State(c1), RunState::kCancelled) << "it never started";
+  EXPECT_EQ(Stored(b1).cancel_requested_at, Instant{});
+  End(a1, model::Verdict::kCancelled);
+  EXPECT_EQ(State(a2), RunState::kRunning);
+  End(b1);
+  EXPECT_EQ(State(c2), RunState::kRunning);
+}
+
+TEST_F(PlacesTest, RunThatCouldNotBeMadeCancelsNobody) {
+  const auto workflow = With({.limit = 1, .on_conflict = OnConflict::kCancelPrevious});
+  const RunNo first = Begin(*workflow, "");
+  store_.before = [&](const store::Round& round) -> Status {
+    for (const auto& write : round.runs)
+      if (write.insert_input) return Error{Code::kInternal, "constraint failed"};
+    return {};
+  };
+  EXPECT_FALSE(StartWith(*workflow, ""));
+  Tick(5);
+  EXPECT_EQ(Stored(first).cancel_requested_at, Instant{});
+}
+
 TEST_F(PlacesTest, PlacesAreCountedAnewByTheNextEngine) {
   const auto workflow = With({.key = "k", .limit = 1});
   const RunNo a = Begin(*workflow, "a"), waiting = Begin(*workflow, "a");

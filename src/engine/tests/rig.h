@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,6 +85,9 @@ class WatchedStore final : public store::Database,
   bool refuse_renewal = false;
   int pool_lists = 0;
   bool hide_permits = false;
+  bool refuse_pools = false;
+  bool refuse_permits = false;
+  std::optional<store::Permit> extra_permit;
   std::vector<store::Round> sent;
 
   store::RunStore& runs() override { return *this; }
@@ -150,14 +154,18 @@ class WatchedStore final : public store::Database,
   }
   Result<std::vector<store::PoolRecord>> ListPools(const TenantId& tenant) override {
     ++pool_lists;
+    if (refuse_pools) return Error{Code::kUnavailable, "the disk is gone"};
     return inner_->limits().ListPools(tenant);
   }
   Result<std::vector<store::Permit>> ListPermits(const TenantId& tenant) override {
     return inner_->limits().ListPermits(tenant);
   }
   Result<std::vector<store::Permit>> ListAllPermits() override {
+    if (refuse_permits) return Error{Code::kUnavailable, "the disk is gone"};
     if (hide_permits) return std::vector<store::Permit>{};
-    return inner_->limits().ListAllPermits();
+    HEADWORKS_ASSIGN(auto permits, inner_->limits().ListAllPermits());
+    if (extra_permit) permits.push_back(*extra_permit);
+    return permits;
   }
 
   const std::unique_ptr<store::Database> inner_;

@@ -39,7 +39,7 @@ inline std::vector<RunGroup> GroupsOf(const model::RunHeader& run) {
 /// one begins, whatever became of it.
 /// Time.  All of it is of the monotonic clock: a wall clock that jumps opens no window of a rate.
 /// Threads.  Control thread only.
-/// Bounds.  As many waiting runs as the store has pending ones; 50 bytes each.  Of keys, those that
+/// Bounds.  As many waiting runs as the store has pending ones.  Of keys, those that
 ///   were used since the last Tidy; of each with a rate, the starts within its window.
 class ActiveRuns {
  public:

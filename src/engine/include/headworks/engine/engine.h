@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <queue>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -328,6 +329,8 @@ class Engine final : public executor::AttemptSink,
   // words.cc
   bool ApplyWord(Work& work, WordWork& spoken);
   executor::Reply Judge(Slot& slot, const executor::Word& word);
+  /// Whether the store still calls it the owner.
+  bool IsUnfenced(Shard shard);
   executor::Reply ClaimStart(Slot& slot, const executor::Word& word);
   /// Who holds the attempt by its start gate; nullptr = nobody.
   static Claim* ClaimOf(Slot& slot, TaskNo task, Epoch epoch);
@@ -509,14 +512,18 @@ class Engine final : public executor::AttemptSink,
   std::optional<Pending> pending_;
   std::optional<std::pair<RunNo, Error>> faulted_;  // its Step failed in the round under way
   std::vector<RunNo> visited_;                      // in order of first visit
+  std::vector<Work> after_commit_;                  // what it leads to
+  std::set<Shard> unfenced_;                        // still this engine's when it looked in it
   std::size_t round_rows_ = 0;
   std::size_t round_bytes_ = 0;
   bool grant_more_ = false;  // the round was full before all had been asked for
   std::unordered_map<std::string, control::Started> round_start_keys_;
   ActiveRuns active_runs_;
   Pools pools_;
-  std::vector<store::RunKey> holders_;  // runs that hold permits and are to be loaded
+  /// Runs that hold permits and are to be loaded: at most as many as have had live attempts.
+  std::set<store::RunKey> holders_;
   Duration limits_at_{0};  // when they are to be read again, should tasks wait for permits
+  Duration limits_failed_at_{-Pools::kFresh};  // when they could not be read
   std::vector<Lane> lanes_;
   std::vector<Timer> timers_;  // a min-heap; at most about half of it is no longer wanted
   std::size_t tidy_timers_at_ = kFewTimers;

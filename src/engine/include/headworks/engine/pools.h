@@ -26,11 +26,11 @@ struct PermitAsk {
 /// Who holds permits of pools, and who waits for them.
 ///
 /// The idea.  Tasks that wait stand in the line of their pool, in the order of the ready queue:
-///   priority, to which waiting adds, then age.  Nobody overtakes: what is freed is saved up until
-///   the first one has enough, so that a heavy ask among light ones gets its turn.  One that could
-///   have its permits goes back to the ready queue and competes for credit; meanwhile they are
-///   reserved for it, at most for kReserved, so that an executor without credit holds up no other.
-///   An ask above the limit holds up nobody.
+///   priority, to which waiting adds, then age.  What is freed is saved up until the first one has
+///   enough, so that a heavy ask among light ones gets its turn.  One that could have its permits
+///   goes back to the ready queue and competes for credit; meanwhile they are reserved for it, at
+///   most for kReserved: an executor without credit holds up no other.  An ask above the limit
+///   stands aside until the limit is raised.
 /// Rounds.  What is held follows the commits.  What the round under way takes and frees counts at
 ///   once, and is forgotten when the next one begins without its commit.
 /// Threads.  Control thread only.
@@ -72,6 +72,10 @@ class Pools {
   Duration due() const { return due_; }
 
   std::size_t waiting() const { return asks_.size(); }
+  /// Those that the pool could serve one day: as many are looked at, at most, to grant one.
+  std::size_t in_line(const TenantId& tenant, const std::string& pool) const {
+    return pools_.at({tenant.value, pool}).line.size();
+  }
   /// Permits of all pools that are held, as committed.
   std::int64_t used() const { return used_; }
   /// As committed; when they were granted is not known here.
@@ -89,6 +93,8 @@ class Pools {
     std::int64_t used = 0;   // committed
     std::int64_t delta = 0;  // of the round under way
     std::map<Place, Ask> line;
+    std::map<Place, Ask> aside;  // above the limit
+    std::map<Place, Ask>& LineOf(int weight) { return weight > limit ? aside : line; }
     std::int64_t free() const { return limit - used - delta; }
   };
   using Key = std::pair<std::string, std::string>;  // tenant, pool
@@ -106,6 +112,7 @@ class Pools {
 
   static Place PlaceOf(const ReadyTask& ready) { return {ready.rank, ready.order}; }
   static bool GaveUp(const Ask& ask, Duration now);
+  static void SetLimit(Pool& pool, int limit);
   void Erase(std::map<std::pair<RunNo, TaskNo>, Standing>::iterator ask);
 
   Pooled pools_;
