@@ -22,6 +22,15 @@ Error NoRun(RunNo run) { return {Code::kNotFound, fmt::format("no run {}", run.v
 bool IsHot(const RunHeader& h) { return h.wake_at != kNever && h.stuck_reason.empty(); }
 HotKey HotKeyOf(const RunHeader& h) { return {-h.priority, h.run_no}; }
 
+bool IsActive(const RunHeader& h, const TenantId& tenant,
+              const store::RunQuery::ActiveFilter& filter) {
+  const bool active = h.state == model::RunState::kRunning ||
+                      (h.state == model::RunState::kPending && filter.pending) ||
+                      (model::IsTerminal(h.state) && h.wake_at <= Instant{});
+  return active && h.tenant == tenant && h.name == filter.name &&
+         (!filter.key || h.concurrency_key == filter.key);
+}
+
 bool ListedAlike(const RunHeader& a, const RunHeader& b) {
   return a.priority == b.priority && a.wake_at == b.wake_at && a.finished_at == b.finished_at &&
          a.stuck_reason == b.stuck_reason;
@@ -307,14 +316,19 @@ class MemoryStore final : public store::Database,
     const std::lock_guard lock(s_.mutex);
     std::vector<store::RunRecord> found;
     for (const auto& [no, row] : s_.runs) {
-      const RunHeader& h = row.header;
       if (found.size() >= filter.limit) break;
-      const bool active = h.state == model::RunState::kRunning ||
-                          (h.state == model::RunState::kPending && filter.pending) ||
-                          (model::IsTerminal(h.state) && h.wake_at <= Instant{});
-      if (active && h.tenant == tenant && h.name == filter.name &&
-          (!filter.key || h.concurrency_key == filter.key))
-        found.push_back({h});
+      if (IsActive(row.header, tenant, filter)) found.push_back({row.header});
+    }
+    return found;
+  }
+
+  Result<std::size_t> CountActive(const TenantId& tenant, const ActiveFilter& filter) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    std::size_t found = 0;
+    for (const auto& [no, row] : s_.runs) {
+      if (found >= filter.limit) break;
+      if (IsActive(row.header, tenant, filter)) ++found;
     }
     return found;
   }
