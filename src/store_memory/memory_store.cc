@@ -338,10 +338,10 @@ class MemoryStore final : public store::Database,
     HEADWORKS_TRY(store::CheckTenant(TenantId(name.tenant)));
     const std::lock_guard lock(s_.mutex);
     std::vector<Instant> starts;
-    const auto of_key = s_.starts.find({name, std::string(key)});
-    if (of_key == s_.starts.end()) return starts;
-    for (auto start = of_key->second.upper_bound(after); start != of_key->second.end(); ++start)
-      starts.push_back(start->first);
+    const std::string text(key);
+    auto start = s_.starts.upper_bound({name, text, after, RunNo(INT64_MAX)});
+    const auto end = s_.starts.upper_bound({name, text, kNever, RunNo(INT64_MAX)});
+    for (; start != end; ++start) starts.push_back(std::get<Instant>(*start));
     return starts;
   }
 
@@ -677,11 +677,7 @@ class MemoryStore final : public store::Database,
       stored.outcome.output.clear();
     }
     row.events.insert(row.events.end(), write.events.begin(), write.events.end());
-    if (write.start) {
-      auto& starts = s_.starts[{h.name, *h.concurrency_key}];
-      std::erase_if(starts, [&](const auto& start) { return start.second <= write.start->at; });
-      starts.emplace(write.start->at, write.start->until);
-    }
+    if (write.start) NoteStart(h, *write.start);
     for (const Epoch epoch : write.freed) s_.permits.erase({h.tenant, h.run_no, epoch});
     for (const auto& grant : write.grants)
       s_.permits[{h.tenant, h.run_no, grant.epoch}] = {.tenant = h.tenant,
@@ -691,6 +687,14 @@ class MemoryStore final : public store::Database,
                                                        .task = grant.task,
                                                        .weight = grant.weight,
                                                        .granted_at = grant.granted_at};
+  }
+
+  void NoteStart(const RunHeader& h, const store::RunWrite::Start& start) {
+    const auto over = s_.start_ends.upper_bound(start.at);
+    for (auto end = s_.start_ends.begin(); end != over; ++end) s_.starts.erase(end->second);
+    s_.start_ends.erase(s_.start_ends.begin(), over);
+    const RunStart key{h.name, *h.concurrency_key, start.at, h.run_no};
+    if (s_.starts.insert(key).second) s_.start_ends.emplace(start.until, key);
   }
 
   void Delete(const store::RunKey& key) {

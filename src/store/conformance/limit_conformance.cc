@@ -204,6 +204,12 @@ TEST_P(Conformance, StartsAreFoundByKeyAndTime) {
   harness_->CrashAndReopen();
   EXPECT_EQ(query().ListStarts(name, "a", at(3))->size(), 2U);
 
+  // Of whichever key: one that never comes back leaves nothing.
+  EXPECT_EQ(*query().ListStarts(name, "b", Instant{}), (std::vector<Instant>{at(5)}));
+  EXPECT_OK(Commit(started(7, 65, "c")));
+  EXPECT_TRUE(query().ListStarts(name, "b", Instant{})->empty());
+  EXPECT_EQ(*query().ListStarts(name, "a", Instant{}), (std::vector<Instant>{at(9), at(61)}));
+
   RunWrite wrong = UpdateRun(PlainHeader(RunNo(5)));
   wrong.start = {at(1), at(2)};
   EXPECT_CODE(Commit(wrong), Code::kInvalidArgument);
