@@ -22,6 +22,15 @@ Error NoRun(RunNo run) { return {Code::kNotFound, fmt::format("no run {}", run.v
 bool IsHot(const RunHeader& h) { return h.wake_at != kNever && h.stuck_reason.empty(); }
 HotKey HotKeyOf(const RunHeader& h) { return {-h.priority, h.run_no}; }
 
+bool IsActive(const RunHeader& h, const TenantId& tenant,
+              const store::RunQuery::ActiveFilter& filter) {
+  const bool active = h.state == model::RunState::kRunning ||
+                      (h.state == model::RunState::kPending && filter.pending) ||
+                      (model::IsTerminal(h.state) && h.wake_at <= Instant{});
+  return active && h.tenant == tenant && h.name == filter.name &&
+         (!filter.key || h.concurrency_key == filter.key);
+}
+
 bool ListedAlike(const RunHeader& a, const RunHeader& b) {
   return a.priority == b.priority && a.wake_at == b.wake_at && a.finished_at == b.finished_at &&
          a.stuck_reason == b.stuck_reason;
@@ -307,14 +316,19 @@ class MemoryStore final : public store::Database,
     const std::lock_guard lock(s_.mutex);
     std::vector<store::RunRecord> found;
     for (const auto& [no, row] : s_.runs) {
-      const RunHeader& h = row.header;
       if (found.size() >= filter.limit) break;
-      const bool active = h.state == model::RunState::kRunning ||
-                          (h.state == model::RunState::kPending && filter.pending) ||
-                          (model::IsTerminal(h.state) && h.wake_at <= Instant{});
-      if (active && h.tenant == tenant && h.name == filter.name &&
-          (!filter.key || h.concurrency_key == filter.key))
-        found.push_back({h});
+      if (IsActive(row.header, tenant, filter)) found.push_back({row.header});
+    }
+    return found;
+  }
+
+  Result<std::size_t> CountActive(const TenantId& tenant, const ActiveFilter& filter) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
+    const std::lock_guard lock(s_.mutex);
+    std::size_t found = 0;
+    for (const auto& [no, row] : s_.runs) {
+      if (found >= filter.limit) break;
+      if (IsActive(row.header, tenant, filter)) ++found;
     }
     return found;
   }
@@ -324,10 +338,10 @@ class MemoryStore final : public store::Database,
     HEADWORKS_TRY(store::CheckTenant(TenantId(name.tenant)));
     const std::lock_guard lock(s_.mutex);
     std::vector<Instant> starts;
-    const auto of_key = s_.starts.find({name, std::string(key)});
-    if (of_key == s_.starts.end()) return starts;
-    for (auto start = of_key->second.upper_bound(after); start != of_key->second.end(); ++start)
-      starts.push_back(start->first);
+    const std::string text(key);
+    auto start = s_.starts.upper_bound({name, text, after, RunNo(INT64_MAX)});
+    const auto end = s_.starts.upper_bound({name, text, kNever, RunNo(INT64_MAX)});
+    for (; start != end; ++start) starts.push_back(std::get<Instant>(*start));
     return starts;
   }
 
@@ -663,11 +677,7 @@ class MemoryStore final : public store::Database,
       stored.outcome.output.clear();
     }
     row.events.insert(row.events.end(), write.events.begin(), write.events.end());
-    if (write.start) {
-      auto& starts = s_.starts[{h.name, *h.concurrency_key}];
-      std::erase_if(starts, [&](const auto& start) { return start.second <= write.start->at; });
-      starts.emplace(write.start->at, write.start->until);
-    }
+    if (write.start) NoteStart(h, *write.start);
     for (const Epoch epoch : write.freed) s_.permits.erase({h.tenant, h.run_no, epoch});
     for (const auto& grant : write.grants)
       s_.permits[{h.tenant, h.run_no, grant.epoch}] = {.tenant = h.tenant,
@@ -677,6 +687,14 @@ class MemoryStore final : public store::Database,
                                                        .task = grant.task,
                                                        .weight = grant.weight,
                                                        .granted_at = grant.granted_at};
+  }
+
+  void NoteStart(const RunHeader& h, const store::RunWrite::Start& start) {
+    const auto over = s_.start_ends.upper_bound(start.at);
+    for (auto end = s_.start_ends.begin(); end != over; ++end) s_.starts.erase(end->second);
+    s_.start_ends.erase(s_.start_ends.begin(), over);
+    const RunStart key{h.name, *h.concurrency_key, start.at, h.run_no};
+    if (s_.starts.insert(key).second) s_.start_ends.emplace(start.until, key);
   }
 
   void Delete(const store::RunKey& key) {

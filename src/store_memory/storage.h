@@ -46,6 +46,8 @@ struct AnswerRow {
 using TenantKey = std::pair<TenantId, std::string>;
 using StartKey = std::pair<model::Namespace, std::string>;
 using PermitKey = std::tuple<TenantId, RunNo, Epoch>;
+/// By concurrency key, then when it was.
+using RunStart = std::tuple<model::Namespace, std::string, Instant, RunNo>;
 /// In ListDue's order: highest priority first, then run number.
 using HotKey = std::pair<int, RunNo>;  // (-priority, run)
 
@@ -69,8 +71,8 @@ class Storage {
 
   std::map<TenantKey, store::PoolRecord> pools;
   std::map<PermitKey, store::Permit> permits;
-  std::map<std::pair<model::Namespace, std::string>, std::multimap<Instant, Instant>>
-      starts;  // by concurrency key: at, and until when that counts
+  std::set<RunStart> starts;                    // towards a rate
+  std::multimap<Instant, RunStart> start_ends;  // until when each counts
 
   std::map<TenantKey, std::string> versions;
   std::map<model::Namespace, store::WorkflowRecord> workflows;

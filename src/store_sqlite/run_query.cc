@@ -119,6 +119,26 @@ Result<std::vector<RunRecord>> SqliteRunQuery::ListActive(const TenantId& tenant
   });
 }
 
+Result<std::size_t> SqliteRunQuery::CountActive(const TenantId& tenant,
+                                                const ActiveFilter& filter) {
+  HEADWORKS_TRY(store::CheckTenant(tenant));
+  if (filter.name.tenant != tenant.value) return 0;
+  const model::Namespace& name = filter.name;
+  return core_.Read([&](Connection& c) -> Result<std::size_t> {
+    std::optional<std::size_t> found, zombies;
+    if (filter.key) {
+      HEADWORKS_ASSIGN(found, c.Value<std::size_t>(kCountActiveOfKey, tenant, name.workflow,
+                                                   name.package, *filter.key, filter.pending));
+    } else {
+      HEADWORKS_ASSIGN(found, c.Value<std::size_t>(kCountUnderWay, tenant, name.workflow,
+                                                   name.package, filter.pending));
+      HEADWORKS_ASSIGN(zombies,
+                       c.Value<std::size_t>(kCountZombies, tenant, name.workflow, name.package));
+    }
+    return std::min(found.value_or(0) + zombies.value_or(0), filter.limit);
+  });
+}
+
 Result<std::vector<Instant>> SqliteRunQuery::ListStarts(const model::Namespace& name,
                                                         std::string_view key, Instant after) {
   const TenantId tenant(name.tenant);

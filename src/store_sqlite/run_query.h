@@ -19,6 +19,7 @@ class SqliteRunQuery final : public store::RunQuery {
                                                  const RunFilter& filter) override;
   Result<std::vector<store::RunRecord>> ListActive(const TenantId& tenant,
                                                    const ActiveFilter& filter) override;
+  Result<std::size_t> CountActive(const TenantId& tenant, const ActiveFilter& filter) override;
   Result<std::vector<Instant>> ListStarts(const model::Namespace& name, std::string_view key,
                                           Instant after) override;
   Result<std::vector<store::TaskRecord>> ListTasks(const TenantId& tenant, RunNo run,
@@ -38,17 +39,27 @@ class SqliteRunQuery final : public store::RunQuery {
 };
 
 // Their indexes are named, because the planner does not know how few rows are in them.
-#define HEADWORKS_SELECT_ACTIVE(index)                          \
-  "SELECT " HEADWORKS_RUN_COLUMNS " FROM run INDEXED BY " index \
-  " WHERE tenant_id = ?1 AND workflow = ?2 AND package = ?3 "
-inline constexpr const char* kActiveOfKey = HEADWORKS_SELECT_ACTIVE("run_key_active")
-    "AND concurrency_key = ?4 AND (finished_at = 0 OR wake_at = 0) AND (?5 OR state <> 1) "
-    "ORDER BY run_no LIMIT ?6";
-inline constexpr const char* kUnderWay = HEADWORKS_SELECT_ACTIVE(
-    "run_unfinished") "AND finished_at = 0 AND (?4 OR state <> 1) ORDER BY run_no LIMIT ?5";
-inline constexpr const char* kZombies = HEADWORKS_SELECT_ACTIVE(
-    "run_zombie") "AND finished_at > 0 AND wake_at = 0 ORDER BY run_no LIMIT ?4";
-#undef HEADWORKS_SELECT_ACTIVE
+#define HEADWORKS_ACTIVE(index) \
+  " FROM run INDEXED BY " index " WHERE tenant_id = ?1 AND workflow = ?2 AND package = ?3 "
+#define HEADWORKS_ACTIVE_OF_KEY      \
+  HEADWORKS_ACTIVE("run_key_active") \
+  "AND concurrency_key = ?4 AND (finished_at = 0 OR wake_at = 0) AND (?5 OR state <> 1) "
+#define HEADWORKS_UNDER_WAY \
+  HEADWORKS_ACTIVE("run_unfinished") "AND finished_at = 0 AND (?4 OR state <> 1) "
+#define HEADWORKS_ZOMBIES HEADWORKS_ACTIVE("run_zombie") "AND finished_at > 0 AND wake_at = 0 "
+#define HEADWORKS_LIST(runs, limit) \
+  "SELECT " HEADWORKS_RUN_COLUMNS runs "ORDER BY run_no LIMIT " limit
+inline constexpr const char* kActiveOfKey = HEADWORKS_LIST(HEADWORKS_ACTIVE_OF_KEY, "?6");
+inline constexpr const char* kUnderWay = HEADWORKS_LIST(HEADWORKS_UNDER_WAY, "?5");
+inline constexpr const char* kZombies = HEADWORKS_LIST(HEADWORKS_ZOMBIES, "?4");
+inline constexpr const char* kCountActiveOfKey = "SELECT count(*)" HEADWORKS_ACTIVE_OF_KEY;
+inline constexpr const char* kCountUnderWay = "SELECT count(*)" HEADWORKS_UNDER_WAY;
+inline constexpr const char* kCountZombies = "SELECT count(*)" HEADWORKS_ZOMBIES;
+#undef HEADWORKS_LIST
+#undef HEADWORKS_ZOMBIES
+#undef HEADWORKS_UNDER_WAY
+#undef HEADWORKS_ACTIVE_OF_KEY
+#undef HEADWORKS_ACTIVE
 inline constexpr const char* kStartsOfKey =
     "SELECT started_at FROM run_start WHERE tenant_id = ?1 AND package = ?2 AND workflow = ?3 "
     "AND concurrency_key = ?4 AND started_at > ?5 ORDER BY started_at";

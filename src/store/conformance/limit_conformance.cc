@@ -150,8 +150,11 @@ TEST_P(Conformance, RunsThatTakeAPlaceAreFoundByWorkflowAndKey) {
   const model::Namespace name = PlainHeader(RunNo(1)).name;
   using Found = std::vector<std::int64_t>;
   const auto active = [&](std::optional<std::string> key, bool pending, std::size_t limit = 50) {
-    return Numbers(query().ListActive(
-        kTenant, {.name = name, .key = std::move(key), .pending = pending, .limit = limit}));
+    const RunQuery::ActiveFilter filter{
+        .name = name, .key = std::move(key), .pending = pending, .limit = limit};
+    Found found = Numbers(query().ListActive(kTenant, filter));
+    EXPECT_EQ(*query().CountActive(kTenant, filter), found.size());
+    return found;
   };
   EXPECT_EQ(active("a", false), (Found{1, 5}));
   EXPECT_EQ(active("a", true), (Found{1, 3, 5}));
@@ -160,6 +163,8 @@ TEST_P(Conformance, RunsThatTakeAPlaceAreFoundByWorkflowAndKey) {
   EXPECT_EQ(active(std::nullopt, false), (Found{1, 2, 5, 6}));
   EXPECT_EQ(active(std::nullopt, true, 3), (Found{1, 2, 3}));
   EXPECT_TRUE(query().ListActive(kOtherTenant, {.name = name})->empty());
+  EXPECT_EQ(*query().CountActive(kOtherTenant, {.name = name}), 0U);
+  EXPECT_CODE(query().CountActive(TenantId(""), {.name = name}), Code::kInvalidArgument);
 
   model::RunHeader over = zombie;  // its last attempt is provably over
   over.wake_at = kNever;
@@ -198,6 +203,12 @@ TEST_P(Conformance, StartsAreFoundByKeyAndTime) {
             (std::vector<Instant>{at(3), at(9), at(61)}));
   harness_->CrashAndReopen();
   EXPECT_EQ(query().ListStarts(name, "a", at(3))->size(), 2U);
+
+  // Of whichever key: one that never comes back leaves nothing.
+  EXPECT_EQ(*query().ListStarts(name, "b", Instant{}), (std::vector<Instant>{at(5)}));
+  EXPECT_OK(Commit(started(7, 65, "c")));
+  EXPECT_TRUE(query().ListStarts(name, "b", Instant{})->empty());
+  EXPECT_EQ(*query().ListStarts(name, "a", Instant{}), (std::vector<Instant>{at(9), at(61)}));
 
   RunWrite wrong = UpdateRun(PlainHeader(RunNo(5)));
   wrong.start = {at(1), at(2)};

@@ -316,6 +316,7 @@ class Trace {
     const Instant after = kT0 + std::chrono::seconds(60 + Below(20));
     return Both([&](Database& db) { return db.query().ListRuns(tenant, filter); }) &&
            Both([&](Database& db) { return db.query().ListActive(tenant, active); }) &&
+           Both([&](Database& db) { return db.query().CountActive(tenant, active); }) &&
            Both([&](Database& db) {
              return db.query().ListStarts(active.name, active.key.value_or("customer-0"), after);
            });

@@ -336,6 +336,9 @@ TEST(SqliteFile, ListsReadNoMoreThanTheyAnswer) {
   uses(kActiveOfKey, "run_key_active (tenant_id=? AND workflow=? AND concurrency_key=?)");
   uses(kUnderWay, "run_unfinished");
   uses(kZombies, "run_zombie");
+  uses(kCountActiveOfKey, "run_key_active (tenant_id=? AND workflow=? AND concurrency_key=?)");
+  uses(kCountUnderWay, "run_unfinished");
+  uses(kCountZombies, "run_zombie");
   uses(kStartsOfKey,
        "PRIMARY KEY (tenant_id=? AND package=? AND workflow=? AND concurrency_key=? AND "
        "started_at>?)");

@@ -294,6 +294,8 @@ class RunQuery {
   };
   virtual Result<std::vector<RunRecord>> ListActive(const TenantId& tenant,
                                                     const ActiveFilter& filter) = 0;
+  /// How many runs ListActive would answer with, so at most `limit`, without reading their rows.
+  virtual Result<std::size_t> CountActive(const TenantId& tenant, const ActiveFilter& filter) = 0;
   /// When runs with this concurrency key started (`RunWrite::start`), as far as that was after
   /// `after`; ascending.  Starts that count no more may be forgotten.
   virtual Result<std::vector<Instant>> ListStarts(const model::Namespace& name,
