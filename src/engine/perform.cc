@@ -19,6 +19,10 @@ constexpr Duration kRecoverWithin = std::chrono::seconds(2);
 constexpr Duration kInspectAgain = std::chrono::seconds(5);
 constexpr Duration kAskAgain = std::chrono::seconds(1);
 
+bool MayYetStart(const model::TaskRun& task) {
+  return task.state == model::TaskState::kQueued && !task.cancel_sent;
+}
+
 }  // namespace
 
 void Engine::Perform(const store::Round& round, std::vector<Work>& works) {
@@ -333,43 +337,49 @@ void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspect
     soft_failures_.erase(ref);
     return;
   }
-  const bool unstarted = task.state == model::TaskState::kQueued && !task.cancel_sent;
   if (const Claim* claim = ClaimOf(*slot->second, ref.task, ref.epoch);
       claim != nullptr && claim->heard && std::holds_alternative<executor::Absent>(answer))
     answer = executor::Unknown{"its executor does not have it, but " + claim->holder + " holds it"};
   if (std::holds_alternative<executor::Absent>(answer)) return ApplyAbsence(attempt, task);
-  if (const auto* unknown = std::get_if<executor::Unknown>(&answer)) {
-    executor::ForAttempt(logger_, attempt)
-        .Warning("it is not known what became of an attempt; asking again",
-                 {{"why", unknown->why}});
-    if (unstarted)
-      NoteOverdue(*slot->second, attempt, model::Reason::kUnknown,
-                  "its executor cannot say what became of it: " + unknown->why);
-    else
-      AskAboutStart(attempt, {});
-    // Asked about twice in one go, it may have been offered in between: that has its own timer.
-    if (const auto soft = soft_failures_.find(ref);
-        soft != soft_failures_.end() && soft->second.answers == kInDoubt)
-      ArmSoft(ref, soft->second, Timer::Kind::kInspect, kInspectAgain);
-    return;
-  }
+  if (const auto* unknown = std::get_if<executor::Unknown>(&answer))
+    return ApplyUnknown(*slot->second, attempt, unknown->why);
   soft_failures_.erase(ref);
-  if (const auto* pending = std::get_if<executor::Pending>(&answer)) {
-    if (unstarted && overdue_.contains(ref))
-      NoteOverdue(*slot->second, attempt, model::Reason::kPending,
-                  "its executor has it: " + pending->reason);
-    else if (unstarted)
-      WatchStart(*slot->second, ref);
-    else
-      AskAboutStart(attempt, {});
-    return;
-  }
+  if (const auto* pending = std::get_if<executor::Pending>(&answer))
+    return ApplyPending(*slot->second, attempt, pending->reason);
   DropOverdue(ref);
   if (auto* ended = std::get_if<executor::Ended>(&answer))
     backlog_.push_back(EventOf(
         *slot->second, model::AttemptEnded{ref.task, ref.epoch, std::move(ended->outcome)}));
   else
     backlog_.push_back(EventOf(*slot->second, model::AttemptStarted{ref.task, ref.epoch}));
+}
+
+void Engine::ApplyUnknown(const Slot& slot, const executor::Attempt& attempt,
+                          const std::string& why) {
+  executor::ForAttempt(logger_, attempt)
+      .Warning("it is not known what became of an attempt; asking again", {{"why", why}});
+  const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
+  if (MayYetStart(slot.run.tasks[ref.task.value]))
+    NoteOverdue(slot, attempt, model::Reason::kUnknown,
+                "its executor cannot say what became of it: " + why);
+  else
+    AskAboutStart(attempt, {});
+  // Asked about twice in one go, it may have been offered in between: that has its own timer.
+  if (const auto soft = soft_failures_.find(ref);
+      soft != soft_failures_.end() && soft->second.answers == kInDoubt)
+    ArmSoft(ref, soft->second, Timer::Kind::kInspect, kInspectAgain);
+}
+
+void Engine::ApplyPending(const Slot& slot, const executor::Attempt& attempt,
+                          const std::string& reason) {
+  const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
+  const bool unstarted = MayYetStart(slot.run.tasks[ref.task.value]);
+  if (unstarted && overdue_.contains(ref))
+    NoteOverdue(slot, attempt, model::Reason::kPending, "its executor has it: " + reason);
+  else if (unstarted)
+    WatchStart(slot, ref);
+  else
+    AskAboutStart(attempt, {});
 }
 
 void Engine::ApplyAbsence(const executor::Attempt& attempt, const model::TaskRun& task) {

@@ -30,15 +30,16 @@ std::string Describe(const RunGroup& group) {
 
 }  // namespace
 
-Status Engine::CountRuns(const RunGroup& group, const ActiveRuns::Limit& limit) {
+Result<std::size_t> Engine::ActiveIn(const RunGroup& group) {
   const TenantId tenant(group.name.tenant);
-  HEADWORKS_ASSIGN(const auto active,
-                   database_.query().ListActive(
-                       tenant, {.name = group.name, .key = group.key, .limit = kMostActiveRuns}));
+  const store::RunQuery::ActiveFilter filter{
+      .name = group.name, .key = group.key, .limit = kMostActiveRuns};
+  if (options_.recover) return database_.query().CountActive(tenant, filter);
   // Whoever starts a run will wait for it, so an engine that recovers nothing goes on with those
   // that hold its place.
+  HEADWORKS_ASSIGN(const auto active, database_.query().ListActive(tenant, filter));
   for (const store::RunRecord& run : active) {
-    if (options_.recover || slots_.contains(run.header.run_no)) continue;
+    if (slots_.contains(run.header.run_no)) continue;
     logger_.Warning(
         "an older run goes on, too: others of its workflow wait for its place",
         {{"tenant", run.header.tenant.value}, {"run", std::to_string(run.header.run_no.value)}});
@@ -48,6 +49,11 @@ Status Engine::CountRuns(const RunGroup& group, const ActiveRuns::Limit& limit) 
                    .tenant = run.header.tenant,
                    .ref = {run.header.run_no, TaskNo(0), Epoch(0)}});
   }
+  return active.size();
+}
+
+Status Engine::CountRuns(const RunGroup& group, const ActiveRuns::Limit& limit) {
+  HEADWORKS_ASSIGN(const std::size_t active, ActiveIn(group));
   const auto starting = std::ranges::count_if(visited_, [&](RunNo run) {
     const auto slot = slots_.find(run);
     return slot != slots_.end() && !slot->second->active && TakesPlace(slot->second->run) &&
@@ -61,8 +67,7 @@ Status Engine::CountRuns(const RunGroup& group, const ActiveRuns::Limit& limit) 
     for (const Instant at : begun)
       starts.push_back(clock_.Monotonic() - std::max(now - at, Duration(0)));
   }
-  active_runs_.Learn(group, limit, active.size(), static_cast<std::size_t>(starting),
-                     std::move(starts));
+  active_runs_.Learn(group, limit, active, static_cast<std::size_t>(starting), std::move(starts));
   return {};
 }
 

@@ -333,6 +333,27 @@ Status Engine::StepSlot(Slot& slot, const model::Event& event) {
   return status;
 }
 
+Result<std::optional<control::Started>> Engine::FindStarted(const control::StartRequest& request) {
+  if (request.start_key.empty()) return std::nullopt;
+  if (const auto known = round_start_keys_.find(StartKey(request));
+      known != round_start_keys_.end()) {
+    control::Started started = known->second;
+    started.existed = true;
+    return started;
+  }
+  HEADWORKS_ASSIGN(const auto known,
+                   database_.runs().FindStartKey(request.tenant, request.name, request.start_key));
+  if (!known) return std::nullopt;
+  // Who asks for it again will wait for it, so an engine that recovers nothing goes on with it.
+  if (!model::IsTerminal(known->state))
+    AddTimer(Timer{.due = clock_.Monotonic(),
+                   .kind = Timer::Kind::kWake,
+                   .when = clock_.Now(),
+                   .tenant = request.tenant,
+                   .ref = {known->run_no, TaskNo(0), Epoch(0)}});
+  return control::Started{known->run_no, known->run_id, true};
+}
+
 bool Engine::ApplyStart(Work& work, StartWork& start) {
   control::StartRequest& request = start.request;
   if (!start.result) return true;  // refused before: undecodable, or it cannot be stored
@@ -341,27 +362,11 @@ bool Engine::ApplyStart(Work& work, StartWork& start) {
     start.result = error;
     return true;
   };
-  if (!request.start_key.empty()) {
-    if (const auto known = round_start_keys_.find(StartKey(request));
-        known != round_start_keys_.end()) {
-      start.result = known->second;
-      start.result->existed = true;
-      return true;
-    }
-    const auto known =
-        database_.runs().FindStartKey(request.tenant, request.name, request.start_key);
-    if (!known) return refuse(known.error());
-    if (*known) {
-      start.result = control::Started{(*known)->run_no, (*known)->run_id, true};
-      // Who asks for it again will wait for it, so an engine that recovers nothing goes on with it.
-      if (!model::IsTerminal((*known)->state))
-        AddTimer(Timer{.due = clock_.Monotonic(),
-                       .kind = Timer::Kind::kWake,
-                       .when = clock_.Now(),
-                       .tenant = request.tenant,
-                       .ref = {(*known)->run_no, TaskNo(0), Epoch(0)}});
-      return true;
-    }
+  const auto found = FindStarted(request);
+  if (!found) return refuse(found.error());
+  if (*found) {
+    start.result = **found;
+    return true;
   }
   const auto workflow = LoadWorkflow(request.tenant, request.version);
   if (!workflow) return refuse(workflow.error());
@@ -562,6 +567,54 @@ void Engine::GrantCredit(std::vector<Work>& works) {
   }
 }
 
+store::RunWrite Engine::WriteOf(Slot& slot, Instant now) const {
+  store::RunWrite write{.header = slot.run.header,
+                        .insert_input = slot.insert_input,
+                        .relist = slot.listed != Listing(slot.run.header)};
+  write.attempts = slot.changes.attempts;
+  write.events = slot.changes.events;
+  std::ranges::sort(slot.changes.tasks);
+  write.tasks.reserve(slot.changes.tasks.size());
+  if (const auto& concurrency = slot.run.workflow->definition().concurrency;
+      slot.changes.started && concurrency && concurrency->rate > 0)
+    write.start = {slot.run.header.started_at, slot.run.header.started_at + concurrency->rate_per};
+  if (slot.run.workflow->has_pools()) WritePermits(slot, write, now);
+  for (const TaskNo task : slot.changes.tasks) {
+    store::RunWrite::TaskWrite row{.row = model::ToStored(slot.run, task),
+                                   .known = slot.run.tasks[task.value].stored};
+    if (model::IsLive(row.row.state) || row.row.zombie) {
+      row.executor = dispatcher_.LaneName(LaneOf(slot, task));
+      const Claim* claim = ClaimOf(slot, task, row.row.epoch);
+      row.holder = claim != nullptr ? claim->holder : options_.owner;
+    }
+    write.tasks.push_back(std::move(row));
+  }
+  const auto row_of = [&](TaskNo task) {
+    return std::ranges::lower_bound(write.tasks, task, {},
+                                    [](const auto& t) { return t.row.task; });
+  };
+  for (const TaskNo task : slot.changes.outputs_cleared)
+    if (auto row = row_of(task); row != write.tasks.end()) row->output.emplace();
+  for (const auto& [task, output] : slot.changes.outputs)
+    if (auto row = row_of(task); row != write.tasks.end()) row->output = output;
+  return write;
+}
+
+store::Answer Engine::AnswerOf(const Work& work) {
+  store::Answer answer{.tenant = work.tenant, .dedupe_key = work.dedupe_key, .run = work.run};
+  if (const auto* start = std::get_if<StartWork>(&work.what)) {
+    if (start->result) {
+      answer.run = start->result->run;
+      answer.run_id = start->result->run_id;
+    } else {
+      answer.error = start->result.error();
+    }
+  } else if (const auto& command = std::get<CommandWork>(work.what); !command.result) {
+    answer.error = command.result.error();
+  }
+  return answer;
+}
+
 store::Round Engine::BuildRound(const std::vector<Work>& works) {
   store::Round round{.lease_ttl = options_.lease_ttl, .now = clock_.Now()};
   std::vector<RunNo> touched = visited_;
@@ -578,53 +631,12 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
       round.deleted_runs.push_back({slot.run.header.tenant, run});
       continue;
     }
-    store::RunWrite write{.header = slot.run.header,
-                          .insert_input = slot.insert_input,
-                          .relist = slot.listed != Listing(slot.run.header)};
-    write.attempts = slot.changes.attempts;
-    write.events = slot.changes.events;
-    std::ranges::sort(slot.changes.tasks);
-    write.tasks.reserve(slot.changes.tasks.size());
-    if (const auto& concurrency = slot.run.workflow->definition().concurrency;
-        slot.changes.started && concurrency && concurrency->rate > 0)
-      write.start = {slot.run.header.started_at,
-                     slot.run.header.started_at + concurrency->rate_per};
-    if (slot.run.workflow->has_pools()) WritePermits(slot, write, round.now);
-    for (const TaskNo task : slot.changes.tasks) {
-      store::RunWrite::TaskWrite row{.row = model::ToStored(slot.run, task),
-                                     .known = slot.run.tasks[task.value].stored};
-      if (model::IsLive(row.row.state) || row.row.zombie) {
-        row.executor = dispatcher_.LaneName(LaneOf(slot, task));
-        const Claim* claim = ClaimOf(slot, task, row.row.epoch);
-        row.holder = claim != nullptr ? claim->holder : options_.owner;
-      }
-      write.tasks.push_back(std::move(row));
-    }
-    const auto row_of = [&](TaskNo task) {
-      return std::ranges::lower_bound(write.tasks, task, {},
-                                      [](const auto& t) { return t.row.task; });
-    };
-    for (const TaskNo task : slot.changes.outputs_cleared)
-      if (auto row = row_of(task); row != write.tasks.end()) row->output.emplace();
-    for (const auto& [task, output] : slot.changes.outputs)
-      if (auto row = row_of(task); row != write.tasks.end()) row->output = output;
-    round.runs.push_back(std::move(write));
+    round.runs.push_back(WriteOf(slot, round.now));
   }
   for (const Work& work : works) {
     if (work.inbox_id == 0) continue;
-    store::Answer answer{.tenant = work.tenant, .dedupe_key = work.dedupe_key, .run = work.run};
-    if (const auto* start = std::get_if<StartWork>(&work.what)) {
-      if (start->result) {
-        answer.run = start->result->run;
-        answer.run_id = start->result->run_id;
-      } else {
-        answer.error = start->result.error();
-      }
-    } else if (const auto& command = std::get<CommandWork>(work.what); !command.result) {
-      answer.error = command.result.error();
-    }
     round.consumed.push_back(work.inbox_id);
-    round.answers.push_back(std::move(answer));
+    round.answers.push_back(AnswerOf(work));
   }
   if (shards.empty() && !round.consumed.empty()) shards.insert(Shard(0));
   for (const Shard shard : shards) {

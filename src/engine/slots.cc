@@ -105,6 +105,20 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
     else
       PushTimer(slot, timer, now);
   }
+  RestoreAttempts(slot, image, effects, now);
+  for (const auto& cancel : effects.cancels) {
+    CancelAttempt(slot, cancel.task, cancel.epoch);
+    // Should its executor no longer have it, it tells nobody that it is over.
+    if (slot.run.tasks[cancel.task.value].state != model::TaskState::kRunning)
+      WatchStart(slot, {run, cancel.task, cancel.epoch});
+  }
+  if (effects.more || !slot.due.empty()) Continue(slot, model::ContinueRun{});
+  return &slot;
+}
+
+void Engine::RestoreAttempts(Slot& slot, const store::RunImage& image,
+                             const model::Changes& effects, Instant now) {
+  const RunNo run = slot.run.header.run_no;
   std::unordered_map<TaskNo, const std::string*> holders;
   for (std::size_t i = 0; i < image.tasks.size(); ++i) {
     const model::StoredTask& row = image.tasks[i];
@@ -134,14 +148,6 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
     else if (soft != soft_failures_.end())
       lanes_[LaneOf(slot, offer.task)].deferred.push_back(ref);
   }
-  for (const auto& cancel : effects.cancels) {
-    CancelAttempt(slot, cancel.task, cancel.epoch);
-    // Should its executor no longer have it, it tells nobody that it is over.
-    if (slot.run.tasks[cancel.task.value].state != model::TaskState::kRunning)
-      WatchStart(slot, {run, cancel.task, cancel.epoch});
-  }
-  if (effects.more || !slot.due.empty()) Continue(slot, model::ContinueRun{});
-  return &slot;
 }
 
 void Engine::Continue(Slot& slot, model::Event event) {

@@ -345,6 +345,8 @@ class Engine final : public executor::AttemptSink,
   bool ApplyEvent(Work& work, const model::Event& event);
   void KeepForUnstick(std::vector<Work>& kept, const Work& work, const model::Event& event);
   bool ApplyStart(Work& work, StartWork& start);
+  /// The run that a start key made, in the round under way or before it.
+  Result<std::optional<control::Started>> FindStarted(const control::StartRequest& request);
   bool ApplyCommand(Work& work, CommandWork& command);
   void ApplyToSlot(Slot& slot, CommandWork& command);
   bool Unstick(Work& work, CommandWork& command);
@@ -354,6 +356,8 @@ class Engine final : public executor::AttemptSink,
   void QueueAgain(Slot& slot, TaskNo task);
   void MarkStuck();
   store::Round BuildRound(const std::vector<Work>& works);
+  store::RunWrite WriteOf(Slot& slot, Instant now) const;
+  static store::Answer AnswerOf(const Work& work);
   void Rollback();
   void Park(const TenantId& tenant, RunNo run, const std::string& why, std::vector<Work> works);
   static bool IsQueueTask(const Work& work);
@@ -384,6 +388,8 @@ class Engine final : public executor::AttemptSink,
   void HandBack();
   void InspectRecovered();
   void ApplyInspection(const executor::Attempt& attempt, executor::Inspection answer);
+  void ApplyUnknown(const Slot& slot, const executor::Attempt& attempt, const std::string& why);
+  void ApplyPending(const Slot& slot, const executor::Attempt& attempt, const std::string& reason);
   void ApplyAbsence(const executor::Attempt& attempt, const model::TaskRun& task);
   /// What an executor of this incarnation took it has no more.
   void ApplyOverdueAbsence(const executor::Attempt& attempt, Overdue& overdue);
@@ -405,6 +411,8 @@ class Engine final : public executor::AttemptSink,
   /// it waits from now on.
   Result<bool> TakePlace(const Slot& slot);
   Result<bool> HasPlace(const RunGroup& group, const ActiveRuns::Limit& limit);
+  /// Runs of the group that are under way in the store.
+  Result<std::size_t> ActiveIn(const RunGroup& group);
   /// Begins to count the runs of a group.
   Status CountRuns(const RunGroup& group, const ActiveRuns::Limit& limit);
   /// Runs that have the key or wait with it, as the round under way leaves them.
@@ -459,6 +467,10 @@ class Engine final : public executor::AttemptSink,
   Result<Slot*> Load(const TenantId& tenant, RunNo run, Instant now);
   Status CheckLoadable(RunNo run) const;
   Result<Slot*> Build(store::RunImage image, Instant now);
+  /// What is known of a loaded run's live attempts; those that another incarnation handed out are
+  /// asked about.
+  void RestoreAttempts(Slot& slot, const store::RunImage& image, const model::Changes& effects,
+                       Instant now);
   /// kConflict if a live attempt is with another executor than its task would go to now: only that
   /// one knows what became of it (I4, I5).
   Status CheckExecutors(const model::Workflow& workflow, const store::RunImage& image,
