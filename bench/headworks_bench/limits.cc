@@ -19,7 +19,7 @@ class Held final : public dispatcher::Dispatcher {
   std::deque<model::AttemptKey> taken;
 
   std::size_t lanes() const override { return 1; }
-  std::size_t LaneOf(const model::Task&) const override { return 0; }
+  std::size_t LaneOf(const TenantId&, const model::Task&) const override { return 0; }
   std::string_view LaneName(std::size_t) const override { return "held"; }
   executor::Capacity GetCapacity(std::size_t) const override { return {1'000, 0}; }
   executor::OfferResult Dispatch(const executor::Attempt& attempt) override {

@@ -15,7 +15,7 @@ constexpr std::array kSql{
     "UPDATE guard SET round = round + 1 WHERE shard = 0",
     "INSERT INTO run VALUES ('public', ?1, ?2, 'embedded', 'report', ?3, 0, 1800000000000000, "
     "'', '', 0, 0, NULL, NULL, NULL, NULL, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, "
-    "0, 0, 0, 0, 0, x'0101000000000000000000', '')",
+    "0, 0, 0, 0, 0, x'0101000000000000000000', '', NULL)",
     "INSERT INTO run_input VALUES ('public', ?1, x'017b7d')",
     "UPDATE run SET state = 2, next_epoch = ?2, started_at = 1800000000000000, "
     "counts = x'0100000100000000000000' WHERE tenant_id = 'public' AND run_no = ?1",
