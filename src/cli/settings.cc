@@ -11,6 +11,7 @@
 #include "headworks/base/text.h"
 #include "headworks/base/time.h"
 #include "headworks/metrics_http/http_server.h"
+#include "number.h"
 
 namespace headworks::cli {
 namespace {
@@ -19,17 +20,9 @@ Error Bad(std::string_view text, std::string_view expected) {
   return {Code::kInvalidArgument, fmt::format("'{}' is not {}", text, expected)};
 }
 
-Result<std::uint64_t> ParseNumber(std::string_view text, std::uint64_t low, std::uint64_t high) {
-  std::uint64_t number = 0;
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (ec != std::errc() || end != text.data() + text.size() || number < low || number > high)
-    return Bad(text, fmt::format("a number from {} to {}", low, high));
-  return number;
-}
-
-template <auto Member, std::uint64_t Low, std::uint64_t High>
+template <auto Member, std::int64_t Low, std::int64_t High>
 Status SetNumber(Settings& settings, std::string_view text) {
-  HEADWORKS_ASSIGN(const std::uint64_t number, ParseNumber(text, Low, High));
+  HEADWORKS_ASSIGN(const std::int64_t number, ParseNumber(text, Low, High));
   settings.runner.*Member = static_cast<std::uint32_t>(number);
   return {};
 }
@@ -259,7 +252,7 @@ Status SetMetricsListen(Settings& settings, std::string_view text) {
 }
 
 using R = RunnerOptions;
-constexpr std::uint64_t kMillion = 1'000'000;
+constexpr std::int64_t kMillion = 1'000'000;
 
 constexpr Setting kSettings[] = {
     {"store", "path", "The database with all state: a path, sqlite:PATH, or memory: for none.",
