@@ -4,10 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <climits>
 #include <memory>
 #include <sstream>
 
 #include "headworks/base/text.h"
+#include "number.h"
 #include "output.h"
 #include "templates.h"
 
@@ -16,6 +18,15 @@ namespace {
 
 using Reset = model::ResetCursor::Kind;
 using control::CommandKind;
+
+/// A check for options that take a number; the library alone reads 010 as 8 and 0x4 as 4.
+CLI::Validator NumberFrom(std::int64_t low, std::int64_t high) {
+  return {[low, high](const std::string& text) {
+            const auto number = ParseNumber(text, low, high);
+            return number ? std::string() : number.error().message;
+          },
+          fmt::format("{} to {}", low, high)};
+}
 
 /// The whole tree of commands; each leaf says what to do through `command_`.
 class CommandTree {
@@ -129,7 +140,7 @@ class CommandTree {
     run.add_option("--name", run_.name, "Another name than the file's for the workflow");
     run.add_option("--start-key", run_.start_key, "The same key starts one run only");
     run.add_option("--priority", run_.priority, "Higher goes first")
-        ->check(CLI::Range(-1000, 1000));
+        ->check(NumberFrom(-1000, 1000));
     auto* detach =
         run.add_flag("--detach", run_.detach, "Hand the run to the engine that is up, and return");
     auto* dry_run = run.add_flag("--dry-run", run_.dry_run, "Show what would run, start nothing");
@@ -149,7 +160,7 @@ class CommandTree {
         ->allow_extra_args(false);
     list.add_option("--workflow", list_.workflow, "Only this workflow's");
     list.add_option("--limit", list_.limit, "At most so many")
-        ->check(CLI::Range(1, 100'000))
+        ->check(NumberFrom(1, 100'000))
         ->capture_default_str();
 
     AddReference(Leaf(runs, "show", "One run with its tasks",
@@ -163,8 +174,8 @@ class CommandTree {
     logs.add_option("task", logs_.task, "Only this task's, or all of this matrix");
     logs.add_flag("-f,--follow", logs_.follow, "Until the run ends");
     logs.add_option("--attempt", logs_.attempt, "Only the N-th attempt of the task")
-        ->check(CLI::PositiveNumber);
-    logs.add_option("--tail", logs_.tail, "Only the last N lines")->check(CLI::Range(1, 100'000));
+        ->check(NumberFrom(1, INT_MAX));
+    logs.add_option("--tail", logs_.tail, "Only the last N lines")->check(NumberFrom(1, 100'000));
 
     AddCommand(runs, "cancel", "Stop a run; its finally tasks still run", CommandKind::kCancel);
     AddCommand(runs, "pause", "Start nothing new of a run", CommandKind::kPause);
@@ -318,7 +329,7 @@ class CommandTree {
     add_name(set);
     set.add_option("limit", limit_, "Permits in all; 0 = nothing that names it starts")
         ->required()
-        ->check(CLI::Range(0, store::LimitStore::kMaxLimit));
+        ->check(NumberFrom(0, store::LimitStore::kMaxLimit));
     Leaf(pool, "list", "All of them", ListPools);
     add_name(Leaf(pool, "show", "One, and who holds its permits",
                   [this](const Context& context) { return ShowPool(context, name_); }));

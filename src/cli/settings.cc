@@ -11,6 +11,8 @@
 #include "headworks/base/text.h"
 #include "headworks/base/time.h"
 #include "headworks/metrics_http/http_server.h"
+#include "headworks/model/resources.h"
+#include "number.h"
 
 namespace headworks::cli {
 namespace {
@@ -19,17 +21,9 @@ Error Bad(std::string_view text, std::string_view expected) {
   return {Code::kInvalidArgument, fmt::format("'{}' is not {}", text, expected)};
 }
 
-Result<std::uint64_t> ParseNumber(std::string_view text, std::uint64_t low, std::uint64_t high) {
-  std::uint64_t number = 0;
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (ec != std::errc() || end != text.data() + text.size() || number < low || number > high)
-    return Bad(text, fmt::format("a number from {} to {}", low, high));
-  return number;
-}
-
-template <auto Member, std::uint64_t Low, std::uint64_t High>
+template <auto Member, std::int64_t Low, std::int64_t High>
 Status SetNumber(Settings& settings, std::string_view text) {
-  HEADWORKS_ASSIGN(const std::uint64_t number, ParseNumber(text, Low, High));
+  HEADWORKS_ASSIGN(const std::int64_t number, ParseNumber(text, Low, High));
   settings.runner.*Member = static_cast<std::uint32_t>(number);
   return {};
 }
@@ -159,8 +153,8 @@ Status SetResources(model::Resources& resources, std::string_view text) {
                             [&](std::string_view name, std::string_view value) -> Status {
                               if (name == "cpu") {
                                 HEADWORKS_ASSIGN(read.cpu, ParseFraction(value));
-                                if (!(read.cpu >= 0.001 && read.cpu <= 1'024))
-                                  return Bad(value, "0.001 to 1024");
+                                if (read.cpu == 0)
+                                  return Bad(value, "enough: no task runs without a processor");
                               } else if (name == "memory") {
                                 HEADWORKS_ASSIGN(read.memory, ParseBytes(value));
                               } else {
@@ -168,6 +162,8 @@ Status SetResources(model::Resources& resources, std::string_view text) {
                               }
                               return {};
                             }));
+  if (const auto faults = model::CheckResources(read); !faults.empty())
+    return Error{Code::kInvalidArgument, fmt::format("{} {}", faults[0].field, faults[0].message)};
   resources = read;
   return {};
 }
@@ -259,7 +255,7 @@ Status SetMetricsListen(Settings& settings, std::string_view text) {
 }
 
 using R = RunnerOptions;
-constexpr std::uint64_t kMillion = 1'000'000;
+constexpr std::int64_t kMillion = 1'000'000;
 
 constexpr Setting kSettings[] = {
     {"store", "path", "The database with all state: a path, sqlite:PATH, or memory: for none.",
@@ -316,7 +312,8 @@ constexpr Setting kSettings[] = {
      "max_attempts=1,backoff=exponential,initial=1s,max=5m,jitter=0.2,max_losses=6", SetRetry,
      GetRetry},
     {"task_resources", "name=value,...",
-     "What tasks ask for that do not say so themselves: cpu, memory.", "",
+     "What tasks ask for that do not say so themselves: cpu, memory; within max_task_resources.",
+     "",
      [](Settings& s, std::string_view t) { return SetResources(s.runner.defaults.resources, t); },
      [](const Settings& s) { return GetResources(s.runner.defaults.resources); }},
     {"max_task_resources", "name=value,...",
@@ -451,6 +448,21 @@ Result<FileValues> ReadFile(const std::string& path) {
   }
 }
 
+/// What no setting can check alone.
+Status CheckTogether(const LoadedSettings& loaded) {
+  const auto named = [&](std::string_view key) {
+    const Setting* const setting = std::ranges::find(kSettings, key, &Setting::key);
+    return fmt::format("{} ({})", key,
+                       loaded.origins[static_cast<std::size_t>(setting - kSettings)]);
+  };
+  const RunnerOptions& runner = loaded.settings.runner;
+  if (const auto why = model::Excess(runner.defaults.resources, runner.max_resources); !why.empty())
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{} is above {}: {}; lower the one or raise the other",
+                             named("task_resources"), named("max_task_resources"), why)};
+  return {};
+}
+
 /// Set for the tasks, or read elsewhere: not settings, but no mistakes either.
 constexpr std::string_view kOtherVariables[] = {
     "HEADWORKS_CONFIG", "HEADWORKS_INPUT",   "HEADWORKS_OUTPUT",         "HEADWORKS_EPOCH",
@@ -510,6 +522,7 @@ Result<LoadedSettings> LoadSettings(const SettingSources& sources) {
         return Error{set.error().code, fmt::format("{}: {}", origin, set.error().message)};
     loaded.origins.push_back(std::move(origin));
   }
+  HEADWORKS_TRY(CheckTogether(loaded));
   return loaded;
 }
 

@@ -4,24 +4,9 @@
 
 #include <algorithm>
 
-#include "headworks/base/text.h"
+#include "headworks/model/resources.h"
 
 namespace headworks::dispatch {
-
-namespace {
-
-/// Why policy forbids a task; empty = it does not.
-std::string Forbidden(const model::Resources& asked, const model::Resources& most) {
-  if (most.cpu > 0 && asked.cpu > most.cpu)
-    return fmt::format("it asks for {} processors, and at most {} are allowed here", asked.cpu,
-                       most.cpu);
-  if (most.memory > 0 && asked.memory > most.memory)
-    return fmt::format("it asks for {} of memory, and at most {} is allowed here",
-                       FormatBytes(asked.memory), FormatBytes(most.memory));
-  return {};
-}
-
-}  // namespace
 
 DefaultDispatcher::DefaultDispatcher(Routes routes, const DispatchPolicy& policy)
     : routes_(std::move(routes)), policy_(policy) {}
@@ -75,7 +60,7 @@ executor::Capacity DefaultDispatcher::GetCapacity(std::size_t lane) const {
 
 executor::OfferResult DefaultDispatcher::Dispatch(const executor::Attempt& attempt) {
   const model::Task& task = attempt.task();
-  if (const std::string why = Forbidden(task.resources, policy_.max_resources); !why.empty())
+  if (const std::string why = model::Excess(task.resources, policy_.max_resources); !why.empty())
     return NotTaken(executor::DispatchError::kValidation, why);
   if (policy_.warm_placer != nullptr &&
       policy_.warm_placer->Assign(attempt.workflow->version(), attempt))

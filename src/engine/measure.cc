@@ -17,7 +17,10 @@ void Engine::Measure(Slot& slot) {
     const model::Outcome& outcome = record.outcome;
     ++stats_.attempts_ended[static_cast<std::size_t>(outcome.verdict)];
     LogEnd(slot, record);
-    if (outcome.started_at == Instant{} || outcome.ended_at < outcome.started_at) continue;
+    // Of one that is lost only the end of the doubt is known.
+    if (outcome.verdict == model::Verdict::kLost || outcome.started_at == Instant{} ||
+        outcome.ended_at < outcome.started_at)
+      continue;
     stats_.lanes[LaneOf(slot, record.task)].attempt_duration.Observe(outcome.ended_at -
                                                                      outcome.started_at);
   }

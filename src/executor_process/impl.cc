@@ -125,7 +125,7 @@ Result<std::vector<executor::Inspection>> ProcessExecutor::Impl::Inspect(
   std::vector<executor::Inspection> answers;
   answers.reserve(attempts.size());
   for (const executor::Attempt& attempt : attempts) {
-    const std::scoped_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (const auto live = live_.find(attempt.key); live != live_.end()) {
       if (live->second.sent) {
         answers.emplace_back(executor::Running{});
@@ -136,13 +136,30 @@ Result<std::vector<executor::Inspection>> ProcessExecutor::Impl::Inspect(
       answers.emplace_back(executor::Ended{.outcome = ended->second});
     } else if (ports_.ledger != nullptr && ports_.ledger->WasStarted(attempt.key)) {
       // Open has killed all that an earlier engine left: the kernel is the evidence (I4).
-      answers.emplace_back(executor::Ended{
-          .outcome = Lost("the engine that ran it died; no process of it is left")});
+      lock.unlock();
+      answers.emplace_back(executor::Ended{.outcome = LostWithItsEngine(attempt.key)});
     } else {
       answers.emplace_back(executor::Absent{});
     }
   }
   return answers;
+}
+
+/// What printed had started, even if its engine died before it could say so.
+model::Outcome ProcessExecutor::Impl::LostWithItsEngine(const model::AttemptKey& key) const {
+  model::Outcome outcome = Lost("the engine that ran it died; no process of it is left");
+  const auto printed = ports_.log_store.Read({.tenant = key.tenant,
+                                              .run = key.run,
+                                              .task = key.task,
+                                              .map_index = key.map_index,
+                                              .epoch = key.epoch,
+                                              .max_lines = 1});
+  if (!printed)
+    ports_.log.Warning("whether a lost attempt printed anything cannot be read",
+                       {{"error", printed.error().message}});
+  else if (!printed->entries.empty())
+    outcome.started_at = printed->entries.front().line.at;
+  return outcome;
 }
 
 std::vector<model::AttemptKey> ProcessExecutor::Impl::List() const {

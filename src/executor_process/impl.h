@@ -135,6 +135,7 @@ class ProcessExecutor::Impl {
   void FinishEnded();
   void Report(const executor::Attempt& offer, const AttemptFiles& files, model::Outcome outcome);
   StopCause StopOf(const model::AttemptKey& key) const;
+  model::Outcome LostWithItsEngine(const model::AttemptKey& key) const;
 
   void Post(Message message);
   void Wake() const;

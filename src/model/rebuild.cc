@@ -85,13 +85,28 @@ void Stepper::EmitEffects() {
     } else if (IsSet(task.deadline) && !IsTerminal(task.state)) {
       changes_.timers.push_back({task.deadline, no});
     }
-    Reconsider(no);
+    DeriveReady(no);
   }
   if (const Instant due = RunDeadline(); due != kNever) {
     changes_.timers.push_back({due, std::nullopt});
   }
   if (!run_.to_settle.empty() || !run_.to_reset.empty()) changes_.more = true;
   UpdateWake();
+}
+
+void Stepper::DeriveReady(TaskNo no) {
+  TaskRun& task = At(no);
+  const bool waits = task.state == TaskState::kWaiting;
+  Instant since = std::max(task.since, header_.started_at);  // of its row, if it has one
+  Reconsider(no);
+  if (!waits || task.state != TaskState::kReady) return;
+  if (Spec(no).role == TaskRole::kFinally) since = std::max(since, header_.finally_started_at);
+  if (Spec(no).role == TaskRole::kOnCancel) since = std::max(since, header_.cancel_requested_at);
+  for (const TaskNo up : run_.workflow->upstreams(no))
+    if (IsTerminal(At(up).state)) since = std::max(since, At(up).since);
+  task.since = since;
+  if (!changes_.evaluate.empty() && changes_.evaluate.back().task == no)
+    changes_.evaluate.back().since = since;
 }
 
 StoredTask ToStored(const Run& run, TaskNo task) {

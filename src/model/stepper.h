@@ -116,6 +116,9 @@ class Stepper {
   // rebuild.cc
   Status LoadRow(const StoredTask& row);
   void EmitEffects();
+  /// Whoever reads a run must not say that what was ready long ago is so since now: it is since the
+  /// last of its upstreams ended, even where its trigger rule would not have waited for that one.
+  void DeriveReady(TaskNo no);
 
   // State, with every counter that hangs on it.
   void SetState(TaskNo no, TaskState to, Reason reason = Reason::kNone);

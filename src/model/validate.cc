@@ -8,14 +8,12 @@
 
 #include "headworks/base/json.h"
 #include "headworks/base/text.h"
+#include "headworks/model/resources.h"
 
 namespace headworks::model {
 namespace {
 
 constexpr Duration kLongest = std::chrono::hours(24 * 3653);  // as ParseDuration
-constexpr double kLeastCpu = 0.001;
-constexpr double kMostCpu = 1'024;
-constexpr std::uint64_t kMostMemory = std::uint64_t{1} << 50;
 
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -266,15 +264,8 @@ void FieldChecker::CheckTask(const Task& task) {
   Range(at, "grace", task.grace, Duration(0));
   Range(at, "priority", task.priority, -1'000, 1'000);
   CheckPool(at, task);
-  const auto& [cpu, memory] = task.resources;
-  if (!(cpu == 0 || (cpu >= kLeastCpu && cpu <= kMostCpu)))
-    faults_.Add("HW1111", at + ".resources.cpu",
-                fmt::format("{} is out of range: it must be {} to {} processors", cpu, kLeastCpu,
-                            kMostCpu));
-  if (memory > kMostMemory)
-    faults_.Add("HW1111", at + ".resources.memory",
-                fmt::format("{} is out of range: it must be 1 byte to {}", FormatBytes(memory),
-                            FormatBytes(kMostMemory)));
+  for (auto& [field, message] : CheckResources(task.resources))
+    faults_.Add("HW1111", fmt::format("{}.resources.{}", at, field), std::move(message));
 }
 
 void FieldChecker::CheckPool(const std::string& at, const Task& task) {

@@ -52,6 +52,10 @@ void Stepper::Record(TaskNo no, const Outcome& outcome) {
                                    .not_before = outcome.not_before,
                                    .started_at = outcome.started_at,
                                    .ended_at = outcome.ended_at}};
+  // What is lost says nothing of its times, but the engine heard of its start.
+  if (!IsSet(outcome.started_at) && task.state == TaskState::kRunning)
+    record.outcome.started_at = task.since;
+  if (!IsSet(outcome.ended_at)) record.outcome.ended_at = now_;
   Truncate(record.outcome.error);
   changes_.attempts.push_back(std::move(record));
 }

@@ -25,6 +25,7 @@
 #include "headworks/executor_process/process_executor.h"
 #include "headworks/log_store/memory_log_store.h"
 #include "headworks/log_store_sqlite/sqlite_log_store.h"
+#include "headworks/model/resources.h"
 #include "headworks/spec/params.h"
 #include "headworks/store_memory/memory_store.h"
 #include "headworks/store_sqlite/sqlite_store.h"
@@ -130,6 +131,15 @@ std::string HostName() {
 
 Status CheckOptions(const RunnerOptions& options) {
   HEADWORKS_TRY(options.defaults.Check());
+  if (const auto faults = model::CheckResources(options.max_resources); !faults.empty())
+    return Error{Code::kInvalidArgument, fmt::format("RunnerOptions::max_resources: {} {}",
+                                                     faults[0].field, faults[0].message)};
+  if (const auto why = model::Excess(options.defaults.resources, options.max_resources);
+      !why.empty())
+    return Error{Code::kInvalidArgument,
+                 fmt::format("RunnerOptions::defaults is above RunnerOptions::max_resources: {}; "
+                             "lower the one or raise the other",
+                             why)};
   if (options.pending_timeout < Duration(0))
     return Error{Code::kInvalidArgument,
                  fmt::format("RunnerOptions::pending_timeout is {}us; give 0 or more",

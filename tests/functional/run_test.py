@@ -42,6 +42,31 @@ tasks:
 
 
 class RunTest(Case):
+    def test_numbers_are_plain_decimals(self):
+        for args in (["pool", "set", "gpu"], ["runs", "list", "--limit"],
+                     ["runs", "logs", "1", "--tail"], ["runs", "logs", "1", "a", "--attempt"],
+                     ["run", "any.yaml", "--priority"], ["config", "check", "--inline-threads"]):
+            for number in ("010", "0x4", "+3", "4.0", "1e2", " 5", "5 ", "", "many",
+                           "99999999999999999999"):
+                said = self.hw(*args, number, code=USAGE).stderr
+                self.assertIn(f"'{number}' is not a number from", said, args)
+        said = self.hw("config", "check", "--pools", "gpu=010", code=USAGE).stderr
+        self.assertIn("'010' is not a number from 0 to 1000000", said)
+        for bounds, args in (((0, 1_000_000), ["pool", "set", "gpu"]),
+                             ((1, 100_000), ["runs", "list", "--limit"])):
+            for number in bounds:
+                self.hw(*args, number)
+            for number in (bounds[0] - 1, bounds[1] + 1):
+                said = self.hw(*args, number, code=USAGE).stderr
+                self.assertIn(f"'{number}' is not a number from {bounds[0]} to {bounds[1]}", said)
+        file = self.write("a.yaml", "version: 1\ntasks:\n  a: {run: 'true'}\n")
+        for number in (-1000, 1000):
+            self.hw("run", file, "--dry-run", "--priority", number)
+        for number in (-1001, 1001, "-010"):
+            self.assertIn(f"'{number}' is not a number from -1000 to 1000",
+                          self.hw("run", file, "--dry-run", "--priority", number,
+                                  code=USAGE).stderr)
+
     def test_success_is_told_in_plain_lines(self):
         self.write("chain.yaml", CHAIN)
         out = self.hw("run", "chain.yaml").stdout

@@ -113,7 +113,12 @@ TEST_F(SettingsTest, NumbersAndSizesAreBounded) {
                                        {"task_resources", "cpu=1024", "cpu=1025"},
                                        {"task_resources", "memory=1024TiB", "memory=1025TiB"},
                                        {"max_task_resources", "cpu=1,memory=1", "memory=0"},
+                                       {"task_resources", "cpu=1", "cpu=0"},
+                                       {"task_resources", "cpu=1", "cpu=-1"},
+                                       {"task_resources", "cpu=1", "cpu=nan"},
                                        {"max_task_resources", "", "gpu=1"},
+                                       {"max_task_resources", "cpu=0.001", "cpu=0.0009"},
+                                       {"max_task_resources", "cpu=1024", "cpu=1025"},
                                        {"tenant_executors", "a=process", "a="},
                                        {"tenant_executors", "", "a=x,a=y"},
                                        {"tenant_weights", "a=1,b=1000", "a=1001"},
@@ -150,6 +155,20 @@ TEST_F(SettingsTest, ListsOfNamesAndValuesAreReadFieldByField) {
   flags_ = {{"task_retry", "max_attempt=3"}};
   ExpectRefused("--task-retry: 'max_attempt' is none of max_attempts, backoff, initial");
   ExpectRefused("did you mean 'max_attempts'?");
+}
+
+TEST_F(SettingsTest, WhatTasksAskForUnsaidIsAllowed) {
+  flags_ = {{"task_resources", "cpu=2,memory=1GiB"}, {"max_task_resources", "cpu=2,memory=1GiB"}};
+  EXPECT_TRUE(Load());
+  flags_["max_task_resources"] = "memory=1GiB";
+  EXPECT_TRUE(Load()) << "any amount of the other";
+  flags_["max_task_resources"] = "cpu=1.999";
+  ExpectRefused(
+      "task_resources (--task-resources) is above max_task_resources (--max-task-resources): it "
+      "asks for 2 processors, and at most 1.999 are allowed here; lower the one or raise the "
+      "other");
+  flags_["max_task_resources"] = "memory=1023MiB";
+  ExpectRefused("it asks for 1GiB of memory, and at most 1023MiB is allowed here");
 }
 
 TEST_F(SettingsTest, StoreIsAPathOrAnUrlThatIsKnown) {

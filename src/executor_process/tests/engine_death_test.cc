@@ -92,6 +92,26 @@ TEST_F(EngineDeath, TheSupervisorEndsEverythingAndTheNextEngineKnowsWhatRan) {
   EXPECT_EQ(Run(never).verdict, Verdict::kSucceeded);
 }
 
+TEST_F(EngineDeath, WhatPrintedHadStarted) {
+  StartEngine(1'000, {Sleeper("quiet"), Sleeper("loud")});
+  ASSERT_TRUE(Alive(PidFrom(File("quiet"))) && Alive(PidFrom(File("loud"))));
+  KillEngine();
+  const auto quiet = Earlier(1), loud = Earlier(2);
+  const Instant printed{std::chrono::hours(1)};
+  const log_store::Batch batch{
+      loud.key, {{1, log_store::Stream::kStdout, printed, "a line of the engine that died"}}};
+  ASSERT_TRUE(logs_->Append({&batch, 1}));
+  Open();
+  const auto answers = executor_->Inspect({{quiet, loud}});
+  const auto outcome = [&](std::size_t i) {
+    return std::get<executor::Ended>((*answers)[i]).outcome;
+  };
+  EXPECT_EQ(outcome(0).verdict, Verdict::kLost);
+  EXPECT_EQ(outcome(0).started_at, Instant{});
+  EXPECT_EQ(outcome(1).verdict, Verdict::kLost);
+  EXPECT_EQ(outcome(1).started_at, printed);
+}
+
 TEST_F(EngineDeath, WhoIgnoresTermIsWaitedForAndKilled) {
   StartEngine(300, {Sleeper("main", "trap '' TERM; ")});
   const pid_t pid = PidFrom(File("main"));

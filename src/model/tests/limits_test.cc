@@ -50,6 +50,38 @@ TEST(Permits, TaskThatAsksStaysReadyUnderTheEpochThatItIsQueuedWith) {
   EXPECT_EQ(t.At("a").reason, Reason::kNone);
 }
 
+TEST(Permits, WhoReadsTheRunSeesSinceWhenATaskIsReady) {
+  auto definition = Pooled();
+  definition.tasks[1].needs = {"a"};
+  Task& c = definition.tasks.emplace_back(definition.tasks[1]);
+  c.id = "c";
+  c.pool = "";
+  c.weight = 1;
+  c.when = {"true"};
+  TestRun t(std::move(definition));
+  ASSERT_TRUE(t.Do(StartRun{}));
+  const Instant started = t.now;
+  t.now += 5s;
+  ASSERT_TRUE(t.Do(AskPermits{t.No("a")}));
+  t.now += 5s;
+  t.Crash();  // as a reader does, the rows are read at another time
+  EXPECT_EQ(t.At("a").since, started);
+  EXPECT_EQ(t.At("a").not_before, started + 5s);
+  t.Run1("a", Verdict::kSucceeded, Reason::kNone);
+  const Instant ready = t.now;
+  ASSERT_TRUE(t.Do(AskPermits{t.No("b")}));
+  t.now += 5s;
+  t.Crash();
+  EXPECT_EQ(t.At("b").since, ready);
+  EXPECT_EQ(t.At("c").since, ready) << "it has no row";
+  ASSERT_EQ(t.changes.evaluate.size(), 1U);
+  EXPECT_EQ(t.changes.evaluate[0].since, ready) << "what is asked is what will be answered";
+  ASSERT_TRUE(t.Do(WhenEvaluated{t.No("c"), ready, true, ""}));
+  t.now += 5s;
+  t.Crash();
+  EXPECT_EQ(t.At("c").since, ready);
+}
+
 TEST(Permits, OnlyWhatMayBeQueuedAsks) {
   TestRun t(Pooled());
   ASSERT_TRUE(t.Do(AskPermits{TaskNo(0)}));

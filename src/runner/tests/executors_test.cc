@@ -226,6 +226,16 @@ TEST_F(ExecutorsTest, DefaultsOutOfBoundsAreRefused) {
   ExpectRefused(Code::kInvalidArgument,
                 "platform defaults: start_timeout must be above 0; it is 10m unless it is set");
   options_.defaults = {};
+  options_.max_resources.cpu = -1;
+  ExpectRefused(Code::kInvalidArgument,
+                "RunnerOptions::max_resources: cpu -1 is out of range: it must be 0.001 to 1024 "
+                "processors");
+  options_.max_resources = {.cpu = 2};
+  options_.defaults.resources.cpu = 2.001;
+  ExpectRefused(Code::kInvalidArgument,
+                "RunnerOptions::defaults is above RunnerOptions::max_resources: it asks for 2.001 "
+                "processors, and at most 2 are allowed here; lower the one or raise the other");
+  options_.defaults.resources.cpu = 2;
   options_.pending_timeout = Duration(-1);
   ExpectRefused(Code::kInvalidArgument, "RunnerOptions::pending_timeout is -1us; give 0 or more");
 }
