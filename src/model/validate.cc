@@ -129,11 +129,17 @@ void FieldChecker::Params() {
 void FieldChecker::CheckConcurrency(const Concurrency& concurrency) {
   constexpr std::string_view kAt = "concurrency";
   Text(kAt, "key", concurrency.key);
-  Range(kAt, "limit", concurrency.limit, 0, 1'000'000);
-  Range("concurrency.rate", "limit", concurrency.rate, 0, 10'000);
+  // Zero is none of them here; a file cannot say so.
+  if (concurrency.limit != 0) Range(kAt, "limit", concurrency.limit, 1, 1'000'000);
+  if (concurrency.rate != 0) Range("concurrency.rate", "limit", concurrency.rate, 1, 10'000);
   if (concurrency.rate > 0) Range("concurrency.rate", "per", concurrency.rate_per, Duration(1));
   if (concurrency.limit == 0 && concurrency.rate == 0)
     faults_.Add("HW1120", std::string(kAt), "limits nothing; give it a limit or a rate");
+  else if (concurrency.limit == 0 && concurrency.on_conflict == OnConflict::kCancelPrevious)
+    faults_.Add(
+        "HW1120", Join(kAt, "on_conflict"),
+        "cancel_previous does nothing with a rate alone: what has started counts, cancelled "
+        "or not; give it a limit, or say queue or skip");
 }
 
 void FieldChecker::CheckWorkflow() {

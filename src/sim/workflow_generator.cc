@@ -81,6 +81,8 @@ void AddConcurrency(Dice& dice, model::WorkflowDefinition& definition) {
     concurrency.rate = 1 + static_cast<int>(dice.Below(3));
     concurrency.rate_per = dice.Between(seconds(1), minutes(2));
   }
+  if (concurrency.limit == 0 && concurrency.on_conflict == model::OnConflict::kCancelPrevious)
+    concurrency.on_conflict = model::OnConflict::kQueue;
   definition.concurrency = concurrency;
 }
 

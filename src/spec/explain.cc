@@ -159,10 +159,13 @@ constexpr auto kExplanations = std::to_array<Explanation>({
     {"HW1119", "a weight above the limit of its pool",
      "The task would wait for ever: the pool never has that many permits. Lower the weight, or "
      "raise the limit where the pool is declared (`headworks pool list` says where)."},
-    {"HW1120", "a concurrency that limits nothing",
+    {"HW1120", "a concurrency that does nothing",
      "`concurrency` bounds how many runs of a workflow are under way together (limit), or how many "
      "may start in a time (rate), for each value of its key. With neither it would do nothing: "
-     "write, say, {key: params.customer, limit: 1}."},
+     "write, say, {key: params.customer, limit: 1}. `on_conflict: cancel_previous` makes room "
+     "under "
+     "a limit; a rate alone has none to make, since a run that was cancelled has started all the "
+     "same."},
     {"HW1201", "an unknown parameter",
      "-p name=value sets a parameter that the workflow declares under `params`. The message names "
      "the nearest one."},

@@ -102,6 +102,7 @@ class Reader {
   void Shell(NodeNo no, std::vector<std::string>& into);
   void When(NodeNo no, std::vector<std::string>& into);
   void Concurrency(NodeNo no, std::optional<model::Concurrency>& into);
+  void RunLimit(NodeNo no, int& into);
   void Rate(NodeNo no, model::Concurrency& into);
   void Retry(NodeNo no, model::Task& into);
   void StartTimeout(NodeNo no, Duration& into);

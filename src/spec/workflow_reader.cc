@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/json.hpp>
+#include <climits>
 
 #include "field_locator.h"
 #include "headworks/base/json.h"
@@ -283,10 +284,18 @@ void Reader::Concurrency(NodeNo no, std::optional<model::Concurrency>& into) {
     return WrongType(no, "concurrency takes a map, e.g. {key: params.customer, limit: 1}");
   Map(no, into.emplace());
   constexpr auto kLimits = std::to_array<std::string_view>({"limit", "rate"});
-  // What limits nothing is said once.
-  if (into->limit == 0 && into->rate == 0 &&
-      (ValueOf(no, "rate") != kNone || HasMisspeltKey(no, kLimits)))
-    into->limit = 1;
+  // What limits nothing is said once: one of these, as written or as meant, has its fault already.
+  if (into->limit == 0 && into->rate == 0 && HasMisspeltKey(no, kLimits)) into->limit = 1;
+}
+
+void Reader::RunLimit(NodeNo no, int& into) {
+  constexpr int kUnread = INT_MIN;
+  int limit = kUnread;
+  Integer(no, limit);
+  if (limit == 0)
+    Fault("HW1111", no, "a limit of 0 limits nothing; leave it out, or give it 1 to 1000000");
+  else if (limit != kUnread)
+    into = limit;
 }
 
 void Reader::Rate(NodeNo no, model::Concurrency& into) {

@@ -157,7 +157,18 @@ TEST(Limits, AreCheckedWithTheWorkflow) {
   EXPECT_EQ(CodesOf(Workflow::Check(d)),
             (Codes{"HW1111 concurrency.limit", "HW1111 concurrency.rate.limit",
                    "HW1111 concurrency.rate.per"}));
+  EXPECT_EQ(Workflow::Check(d)[1].message, "10001 is out of range: it must be 1 to 10000");
+  d.concurrency = {.limit = -1, .rate = -1};
+  EXPECT_EQ(CodesOf(Workflow::Check(d)),
+            (Codes{"HW1111 concurrency.limit", "HW1111 concurrency.rate.limit"}));
   d.concurrency = {.limit = 1'000'000, .rate = 10'000, .rate_per = 1us};
+  EXPECT_EQ(CodesOf(Workflow::Check(d)), Codes{});
+  d.concurrency = {.limit = 1, .rate = 1, .rate_per = 1us};
+  d.concurrency->on_conflict = OnConflict::kCancelPrevious;
+  EXPECT_EQ(CodesOf(Workflow::Check(d)), Codes{});
+  d.concurrency->limit = 0;
+  EXPECT_EQ(CodesOf(Workflow::Check(d)), Codes{"HW1120 concurrency.on_conflict"});
+  d.concurrency->on_conflict = OnConflict::kSkip;
   EXPECT_EQ(CodesOf(Workflow::Check(d)), Codes{});
 }
 

@@ -100,6 +100,35 @@ TEST(Language, DefaultsInTheTableAreThoseOfTheModel) {
   EXPECT_GT(retry.size(), 50U);
 }
 
+TEST(Language, ConcurrencyIsTakenWithinItsBoundsAndWhereItDoesSomething) {
+  const auto file = [](std::string_view keys) {
+    return With(fmt::format("concurrency: {{{}}}", keys));
+  };
+  for (const char* good :
+       {"limit: 1", "limit: 1000000", "rate: {limit: 1, per: 1us}", "rate: {limit: 10000, per: 1h}",
+        "rate: {limit: 1, per: 1h}, on_conflict: skip",
+        "rate: {limit: 1, per: 1h}, limit: 1, on_conflict: cancel_previous"})
+    Good(file(good));
+  for (const auto& [bad, says] : std::map<std::string, std::string>{
+           {"limit: 0",
+            "HW1111 a limit of 0 limits nothing; leave it out, or give it 1 to 1000000"},
+           {"limit: 0, rate: {limit: 1, per: 1h}", "HW1111 a limit of 0 limits nothing"},
+           {"limit: -1", "HW1111 -1 is out of range: it must be 1 to 1000000"},
+           {"limit: 1000001", "HW1111 1000001 is out of range: it must be 1 to 1000000"},
+           {"limit: 99999999999", "HW1010 99999999999 is too large a number"},
+           {"limit: many", "a whole number belongs here"},
+           {"rate: {limit: 0, per: 1h}", "HW1111 a rate of 0 lets nothing start"},
+           {"rate: {limit: -1, per: 1h}", "HW1111 -1 is out of range: it must be 1 to 10000"},
+           {"rate: {limit: 10001, per: 1h}", "HW1111 10001 is out of range: it must be 1 to 10000"},
+           {"rate: {limit: 1, per: 0s}", "HW1111 0us is out of range: it must be 1us to 10 years"},
+           {"key: input.x", "HW1120 limits nothing; give it a limit or a rate"},
+           {"rate: {limit: 1, per: 1h}, on_conflict: cancel_previous",
+            "HW1120 cancel_previous does nothing with a rate alone"}}) {
+    ExpectSays(file(bad), says);
+    EXPECT_EQ(FaultsOf(file(bad)).size(), 1U) << bad << "\n" << MessageOf(file(bad));
+  }
+}
+
 TEST(Language, ReservedKeysSayWhatTheyComeWithAndWhatToDoNow) {
   for (const ReservedKey& key : ReservedKeys()) {
     ExpectSays(With(fmt::format("{}: 1", key.name)), "is reserved: it comes with");

@@ -135,6 +135,30 @@ TEST(Params, EverythingThatIsWrongIsNamedAtOnce) {
             "HW1203 the value of parameter t is not UTF-8");
 }
 
+TEST(Params, ConcurrencyKeyIsShortTextANumberOrABoolean) {
+  model::WorkflowDefinition workflow;
+  EXPECT_EQ(*ConcurrencyKey(workflow, "{}"), std::nullopt);
+  workflow.concurrency = model::Concurrency{.limit = 1};
+  EXPECT_EQ(*ConcurrencyKey(workflow, "{}"), "");
+  workflow.concurrency->key = "input.who";
+  const auto key = [&](const std::string& value) {
+    return ConcurrencyKey(workflow, R"({"params": {}, "input": {"who": )" + value + "}}");
+  };
+  EXPECT_EQ(*key("\"ada\""), "ada");
+  EXPECT_EQ(*key("7"), "7");
+  EXPECT_EQ(*key("true"), "true");
+  const std::string longest(256, 'x');
+  EXPECT_EQ(*key('"' + longest + '"'), longest);
+  const auto refused = [&](const std::string& value, std::string_view says) {
+    const auto result = key(value);
+    ASSERT_FALSE(result);
+    EXPECT_NE(result.error().message.find(says), std::string::npos) << result.error().message;
+  };
+  refused('"' + longest + "x\"", "its value has 257 bytes, at most 256 are taken");
+  refused("1.5", "its value is no text, whole number or boolean");
+  refused("null", "its value is no text, whole number or boolean");
+}
+
 TEST(Params, DefaultsAreRenderedWhereverTheirTemplatesStand) {
   const auto workflow = ParseWorkflow(R"(version: 1
 params:
