@@ -81,11 +81,16 @@ Result<RunView> RunReader::Read(Runner& runner, std::string_view reference, Inst
     after = view.attempts.back().epoch;
   }
   HEADWORKS_TRY(ReadExpressionErrors(runner, view));
+  return view;
+}
+
+Status RunReader::ReadLimits(Runner& runner, RunView& view) {
   if (view.header.state == model::RunState::kPending) HEADWORKS_TRY(ReadPlaces(runner, view));
-  if (view.workflow->has_pools()) {
+  if (std::ranges::find(view.tasks, model::Reason::kPermit, &model::TaskRun::reason) !=
+      view.tasks.end()) {
     HEADWORKS_ASSIGN(view.pools, ReadPools(context_, runner));
   }
-  return view;
+  return {};
 }
 
 Status RunReader::ReadPlaces(Runner& runner, RunView& view) {

@@ -28,10 +28,10 @@ struct RunView {
   std::map<TaskNo, std::size_t> latest;
   /// Why the `when` of a task has no value; as far as the latest events tell.
   std::map<TaskNo, std::string> expression_errors;
-  /// All pools of the tenant, if the workflow names any.
+  /// All pools of the tenant, if a task waits for one; by ReadLimits.
   std::vector<PoolView> pools;
   /// Of a pending run: those that have the places it may wait for, by `max_active_runs` and by its
-  /// concurrency key.
+  /// concurrency key; by ReadLimits.
   std::vector<model::RunHeader> active, active_with_key;
   /// Why an attempt had not started in time, by the last look.
   std::map<TaskNo, std::string> overdue;
@@ -78,6 +78,8 @@ class RunReader {
   /// Adds to a summary the first kMostPicked tasks of each kind that people look for (failed,
   /// waiting for another try, running), with their last attempts.
   Status ReadPicked(Runner& runner, RunView& view);
+  /// Adds what only ExplainTask looks at: who has the places or the permits that it waits for.
+  Status ReadLimits(Runner& runner, RunView& view);
 
  private:
   Status ReadExpressionErrors(Runner& runner, RunView& view);

@@ -203,7 +203,9 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
   HEADWORKS_ASSIGN(const std::string engine, FindEngine(context));
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   const Instant now = context.clock.Now();
-  HEADWORKS_ASSIGN(const RunView view, RunReader(context).Read(*runner, run, now));
+  RunReader reader(context);
+  HEADWORKS_ASSIGN(RunView view, reader.Read(*runner, run, now));
+  HEADWORKS_TRY(reader.ReadLimits(*runner, view));
   std::vector<TaskNo> tasks;
   if (task.empty()) {
     for (std::uint32_t no = 0; no < view.tasks.size(); ++no)
