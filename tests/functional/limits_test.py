@@ -1,4 +1,5 @@
 """Limits across runs: pools, concurrency keys and rates, as people meet them."""
+import datetime
 import signal
 
 import harness
@@ -93,6 +94,174 @@ class PoolTest(harness.Case):
         self.assertEqual(self.json("pool", "show", "gpu")["held"], 0)
         self.hw("pool", "delete", "gpu")
 
+    def pooled(self, name, weight=1, script=None):
+        """A file with one task of a pool, gated by the name of the run's parameter."""
+        return self.write(f"{name}.yaml", f"""
+version: 1
+params: {{as: one}}
+tasks:
+  train:
+    pool: gpu
+    weight: {weight}
+    env: {{AS: "${{{{ params.as }}}}"}}
+    run: '{script or gate("$AS")}'
+""")
+
+    def begin(self, file, *names):
+        for name in names:
+            self.hw("run", file, "--detach", "-p", f"as={name}")
+
+    def until_waits(self, run):
+        self.until(lambda: "waits for 1 permit of pool gpu" in
+                   "\n".join(self.json("runs", "why", run, "train")["why"]), f"run {run} waits")
+
+    def until_state(self, run, state):
+        self.until(lambda: self.run_state(run) == state, f"run {run} is {state}")
+
+    def holders(self):
+        return [holder["run"] for holder in self.json("pool", "show", "gpu")["holders"]]
+
+    def test_pools_of_the_configuration_limit_the_engine_that_is_up(self):
+        config = "config/headworks/config.yaml"
+        self.write(config, "pools: gpu=1\n")
+        file = self.pooled("configured")
+        engine = self.engine_up()
+        self.begin(file, "one", "two", "three")
+        self.until_exists("one.here")
+        self.until_waits("2")
+        self.until_waits("3")
+        self.assertEqual(self.holders(), [1])
+        engine.kill()
+        engine.wait()
+        self.assertEqual(self.holders(), [1])
+        self.write(config, "pools: gpu=2\n")
+        self.engine_up()
+        # The lost attempt of the first one asks anew, behind those that have waited.
+        self.until_exists("two.here")
+        self.until_exists("three.here")
+        self.until_waits("1")
+        self.assertEqual(self.json("pool", "show", "gpu")["limit"], 2)
+        self.assertEqual(self.holders(), [2, 3])
+        for name in ("one", "two", "three"):
+            self.write(f"{name}.go", "")
+        for run in ("1", "2", "3"):
+            self.until_state(run, "succeeded")
+        self.assertEqual(self.holders(), [])
+
+    def test_cancel_of_who_waits_and_of_who_holds_lets_the_next_go_on(self):
+        self.hw("pool", "set", "gpu", 1)
+        file = self.pooled("cancelled")
+        self.engine_up()
+        self.begin(file, "one")
+        self.until_exists("one.here")
+        self.begin(file, "two", "three")
+        self.until_waits("2")
+        self.until_waits("3")
+        self.hw("runs", "cancel", "2")
+        self.until_state("2", "cancelled")
+        self.assertEqual(self.holders(), [1])
+        self.hw("runs", "cancel", "1")
+        self.until_exists("three.here")
+        self.until_state("1", "cancelled")
+        self.assertFalse((self.dir / "two.here").exists())
+        self.assertEqual(self.holders(), [3])
+        self.write("three.go", "")
+        self.until_state("3", "succeeded")
+        self.assertEqual(self.holders(), [])
+
+    def test_mark_ends_the_waiting_and_never_takes_permits(self):
+        self.hw("pool", "set", "gpu", 1)
+        file = self.pooled("marked")
+        self.engine_up()
+        self.begin(file, "one")
+        self.until_exists("one.here")
+        self.begin(file, "two", "three")
+        self.until_waits("2")
+        self.until_waits("3")
+        self.hw("runs", "mark", "1", "train", "success", code=REFUSED)
+        self.hw("runs", "mark", "2", "train", "success")
+        self.until_state("2", "succeeded")
+        self.assertEqual(self.holders(), [1])
+        self.write("one.go", "")
+        self.until_exists("three.here")
+        self.assertEqual(self.holders(), [3])
+        self.assertFalse((self.dir / "two.here").exists())
+        self.write("three.go", "")
+        self.until_state("3", "succeeded")
+
+    def test_rerun_asks_anew_and_delete_takes_no_permits_of_others(self):
+        self.hw("pool", "set", "gpu", 1)
+        file = self.pooled("again")
+        self.engine_up()
+        self.write("one.go", "")
+        self.begin(file, "one")
+        self.until_state("1", "succeeded")
+        self.begin(file, "two")
+        self.until_exists("two.here")
+        (self.dir / "one.here").unlink()
+        self.hw("runs", "rerun", "1", "--all", "--detach")
+        self.until_waits("1")
+        self.assertEqual(self.holders(), [2])
+        for run in ("1", "2"):  # neither who waits nor who holds is forgotten
+            self.hw("runs", "delete", run, code=REFUSED)
+        self.write("two.go", "")
+        self.until_exists("one.here")
+        self.until_state("1", "succeeded")
+        self.until_state("2", "succeeded")
+        self.begin(file, "three")
+        self.until_exists("three.here")
+        self.hw("runs", "delete", "1")
+        self.hw("runs", "delete", "2")
+        self.assertEqual(self.holders(), [3])
+        # A rerun of one that failed holds its permits again, once.
+        self.hw("runs", "cancel", "3")
+        self.until_state("3", "cancelled")
+        self.assertEqual(self.holders(), [])
+        (self.dir / "three.here").unlink()
+        self.hw("runs", "rerun", "3", "--all", "--detach")
+        self.until_exists("three.here")
+        self.assertEqual(self.holders(), [3])
+        self.write("three.go", "")
+        self.until_state("3", "succeeded")
+        self.assertEqual(self.holders(), [])
+
+    def test_killed_engines_leak_no_permits_and_grant_none_twice(self):
+        limit = 3
+        self.hw("pool", "set", "gpu", limit)
+        for weight in (1, 2, 3):
+            self.pooled(f"w{weight}", weight, f"echo x >> ran; {gate('$AS')}")
+        engine = self.engine_up()
+        runs = [f"r{n}" for n in range(9)]
+        for n, name in enumerate(runs):
+            self.begin(self.dir / f"w{n % 3 + 1}.yaml", name)
+
+        def pool():
+            shown = self.json("pool", "show", "gpu")
+            self.assertLessEqual(shown["held"], limit)
+            self.assertEqual(shown["held"], sum(h["permits"] for h in shown["holders"]))
+            return shown
+
+        for kill in range(3):
+            ran = len(self.lines("ran"))
+            self.until(lambda: len(self.lines("ran")) > ran or pool()["held"] == limit,
+                       "permits are held")
+            engine.kill()
+            engine.wait()
+            self.assertGreater(pool()["held"], 0)
+            for name in runs[kill * 2:kill * 2 + 2]:
+                self.write(f"{name}.go", "")
+            engine = self.engine_up()
+        for name in runs:
+            self.write(f"{name}.go", "")
+        self.until(lambda: pool() and
+                   all(run["state"] == "succeeded" for run in self.json("runs", "list")),
+                   "all runs end")
+        self.assertEqual(pool()["held"], 0)
+        engine.send_signal(signal.SIGTERM)
+        self.ends(engine, OK)
+        self.hw("db", "check")
+        self.hw("pool", "delete", "gpu")
+
 
 class ConcurrencyTest(harness.Case):
     FILE = """
@@ -151,6 +320,76 @@ tasks:
         self.hw("run", file)
         said = self.hw("run", file, code=REFUSED).stderr
         self.assertIn("2 runs of the same workflow have started within 1h", said)
+
+    def test_cancel_previous_cancels_those_that_wait_too_and_no_other_key(self):
+        text = self.FILE % ("cancel_previous", 'trap "" TERM; ' + gate("go"))
+        file = self.write("deploy.yaml", text.replace("{run:", "{grace: 3s, run:"))
+        self.engine_up()
+        self.hw("run", file, "--detach", "-p", "to=prod")
+        self.until(lambda: self.states("1")["go"] == "running", "the other key runs")
+        self.hw("run", file, "--detach")
+        self.until(lambda: self.states("2")["go"] == "running", "the first of its key runs")
+        self.hw("run", file, "--detach")
+        self.until(lambda: self.json("runs", "show", "2")["cancel_requested"], "it is cancelled")
+        # It has its place until its task is over, and that takes its grace: the second one waits.
+        self.assertEqual(self.run_state("3"), "pending")
+        self.hw("run", file, "--detach")
+        self.until(lambda: self.run_state("3") == "cancelled", "the one that waits is cancelled")
+        self.until(lambda: self.run_state("4") == "running", "the newest one starts")
+        self.assertEqual([self.run_state(run) for run in "123"],
+                         ["running", "cancelled", "cancelled"])
+        self.write("go.go", "")
+        self.until(lambda: self.run_state("1") == self.run_state("4") == "succeeded", "both end")
+
+    def test_queue_goes_by_priority_then_by_age(self):
+        text = self.FILE % ("queue", 'echo "$N" >> order; ' + gate("go"))
+        file = self.write("deploy.yaml", text.replace("{to: test}", "{to: test, n: 0}") +
+                          "env: {N: '${{ params.n }}'}\n")
+        self.engine_up()
+        for n, priority in ((1, 0), (2, 0), (3, 5), (4, 0)):
+            self.hw("run", file, "--detach", "-p", f"n={n}", "--priority", priority)
+            self.until(lambda: self.lines("order"), "the first one runs")
+        self.write("go.go", "")
+        self.until(lambda: len(self.lines("order")) == 4, "all run")
+        self.assertEqual(self.lines("order"), ["1", "3", "2", "4"])
+
+    def test_skip_counts_what_a_killed_engine_left(self):
+        file = self.write("deploy.yaml", self.FILE % ("skip", gate("go")))
+        engine = self.engine_up()
+        self.hw("run", file, "--detach")
+        self.until_exists("go.here")
+        engine.kill()
+        engine.wait()
+        said = self.hw("run", file, code=REFUSED).stderr
+        self.assertIn("run 1 (running) has the place of concurrency key 'test'", said)
+        self.write("go.go", "")
+        self.engine_up()
+        self.until(lambda: self.run_state("1") == "succeeded", "it goes on")
+        self.hw("run", file)
+
+    def test_rate_delays_starts_and_is_kept_by_a_restart(self):
+        file = self.write("often.yaml", """
+version: 1
+concurrency: {rate: {limit: 2, per: 4s}}
+tasks:
+  go: {run: 'true'}
+""")
+        engine = self.engine_up()
+        for _ in range(5):
+            self.hw("run", file, "--detach")
+        self.until(lambda: self.run_state("2") == "succeeded", "two start at once")
+        self.assertEqual(self.run_state("3"), "pending")
+        self.assertIn("at most 2 runs start within 4.0s (concurrency.rate)",
+                      "\n".join(self.json("runs", "why", "3", "go")["why"]))
+        engine.kill()
+        engine.wait()
+        self.engine_up()
+        self.until(lambda: self.run_state("5") == "succeeded", "all of them start")
+        starts = sorted(datetime.datetime.fromisoformat(run["started_at"].replace("Z", "+00:00"))
+                        for run in self.json("runs", "list"))
+        for first, third in zip(starts, starts[2:]):
+            # The wall clock, which is shown, may be set a little meanwhile.
+            self.assertGreater((third - first).total_seconds(), 3.9, starts)
 
     def test_key_is_checked_with_the_file(self):
         for key, code in (("params.wher", "HW1302"), ("[1]", "HW1303"), ("${{ params.to }}",
