@@ -2,7 +2,8 @@
 
 #include "test_run.h"
 
-// Attempts that do not start, and endings by the owner that are for such only.
+// Attempts that do not start, endings by the owner that are for such only, and times that nobody
+// else can say.
 namespace headworks::model {
 namespace {
 
@@ -64,6 +65,34 @@ TEST(Overdue, TheOwnerEndsNoAttemptThatHasStarted) {
   EXPECT_EQ(t.changes.rows(), 0U);
   EXPECT_TRUE(t.Do(AttemptEnded{t.No("a"), t.At("a").epoch, lost}));
   EXPECT_EQ(t.At("a").losses, 1);
+}
+
+TEST(Attempt, WhatItsExecutorCannotSayOfItsTimesTheEngineDoes) {
+  TestRun t(Of({Shell("a")}));
+  ASSERT_TRUE(t.Do(StartRun{}));
+  const auto outcome = [&]() -> const Outcome& { return t.changes.attempts.at(0).outcome; };
+  t.Queue("a");
+  t.now += minutes(5);
+  ASSERT_TRUE(t.Do(AttemptStarted{t.No("a"), t.At("a").epoch}));
+  const Instant started = t.now;
+  t.now += minutes(5);
+  t.Crash();
+  t.End("a", Verdict::kLost);
+  EXPECT_EQ(outcome().started_at, started);
+  EXPECT_EQ(outcome().ended_at, t.now) << "then it was known to be over";
+
+  t.Queue("a");
+  t.now += minutes(5);
+  t.End("a", Verdict::kLost);
+  EXPECT_EQ(outcome().started_at, Instant{}) << "nobody heard of a start";
+  EXPECT_EQ(outcome().ended_at, t.now);
+
+  t.Queue("a");
+  ASSERT_TRUE(t.Do(AttemptStarted{t.No("a"), t.At("a").epoch}));
+  const Outcome said{.started_at = t.now - minutes(2), .ended_at = t.now - minutes(1)};
+  ASSERT_TRUE(t.Do(AttemptEnded{t.No("a"), t.At("a").epoch, said}));
+  EXPECT_EQ(outcome().started_at, said.started_at) << "its executor knows better";
+  EXPECT_EQ(outcome().ended_at, said.ended_at);
 }
 
 }  // namespace

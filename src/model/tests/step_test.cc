@@ -779,34 +779,6 @@ TEST(Step, MarkOfAGroupSettlesAllItsInstancesBeforeItsSuccessorsAreDecided) {
 
 // ---- Rebuild.
 
-TEST(Attempt, WhatItsExecutorCannotSayOfItsTimesTheEngineDoes) {
-  TestRun t(One(1));
-  ASSERT_TRUE(t.Do(StartRun{}));
-  const auto outcome = [&]() -> const Outcome& { return t.changes.attempts.at(0).outcome; };
-  t.Queue("a");
-  t.now += seconds(5);
-  ASSERT_TRUE(t.Do(AttemptStarted{t.No("a"), t.At("a").epoch}));
-  const Instant started = t.now;
-  t.now += seconds(5);
-  t.Crash();
-  t.End("a", Verdict::kLost);
-  EXPECT_EQ(outcome().started_at, started);
-  EXPECT_EQ(outcome().ended_at, t.now) << "then it was known to be over";
-
-  t.Queue("a");
-  t.now += seconds(5);
-  t.End("a", Verdict::kLost);
-  EXPECT_EQ(outcome().started_at, Instant{}) << "nobody heard of a start";
-  EXPECT_EQ(outcome().ended_at, t.now);
-
-  t.Queue("a");
-  ASSERT_TRUE(t.Do(AttemptStarted{t.No("a"), t.At("a").epoch}));
-  const Outcome said{.started_at = t.now - seconds(2), .ended_at = t.now - seconds(1)};
-  ASSERT_TRUE(t.Do(AttemptEnded{t.No("a"), t.At("a").epoch, said}));
-  EXPECT_EQ(outcome().started_at, said.started_at) << "its executor knows better";
-  EXPECT_EQ(outcome().ended_at, said.ended_at);
-}
-
 TEST(Rebuild, EmitsWhatACrashLost) {
   Task a = Shell("a");
   a.timeout = minutes(1);
