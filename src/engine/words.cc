@@ -4,10 +4,11 @@
 
 namespace headworks::engine {
 
+using executor::Heard;
 using executor::Reply;
 using executor::Word;
 
-void Engine::Hear(Word word, std::function<void(Reply)> reply) {
+void Engine::Hear(Word word, std::function<void(Heard)> reply) {
   std::unique_lock lock(mutex_);
   // An engine that lost its shards judges nothing any more.
   if (published_.lost || waiting_words_ >= options_.max_waiting_words) {
@@ -57,7 +58,7 @@ Engine::Claim* Engine::ClaimOf(Slot& slot, TaskNo task, Epoch epoch) {
   return claim != slot.claims.end() && claim->second.epoch == epoch ? &claim->second : nullptr;
 }
 
-Reply Engine::Judge(Slot& slot, const Word& word) {
+Heard Engine::Judge(Slot& slot, const Word& word) {
   const model::AttemptKey& key = word.key;
   const model::TaskRun& task = slot.run.tasks[key.task.value];
   if (key.epoch >= slot.run.header.next_epoch) return Reply::kAskAgain;  // of a later owner
@@ -66,12 +67,13 @@ Reply Engine::Judge(Slot& slot, const Word& word) {
   if (claim == nullptr && word.kind == Word::Kind::kStarted) return ClaimStart(slot, word);
   if (claim == nullptr || claim->holder != word.holder) return Reply::kStop;
   claim->heard = true;
-  if (word.kind != Word::Kind::kVerdict) return task.cancel_sent ? Reply::kCancel : Reply::kGoOn;
+  if (word.kind != Word::Kind::kVerdict)
+    return {task.cancel_sent ? Reply::kCancel : Reply::kGoOn, task.since};
   const auto stepped = StepSlot(slot, model::AttemptEnded{key.task, key.epoch, word.outcome});
   return stepped ? Reply::kGoOn : Reply::kAskAgain;
 }
 
-Reply Engine::ClaimStart(Slot& slot, const Word& word) {
+Heard Engine::ClaimStart(Slot& slot, const Word& word) {
   const model::AttemptKey& key = word.key;
   const model::TaskRun& task = slot.run.tasks[key.task.value];
   if (task.cancel_sent && task.state != model::TaskState::kRunning) {
@@ -86,7 +88,7 @@ Reply Engine::ClaimStart(Slot& slot, const Word& word) {
   slot.claims.insert_or_assign(key.task, Claim{key.epoch, word.holder});
   if (!StepSlot(slot, model::AttemptStarted{key.task, key.epoch})) return Reply::kAskAgain;
   soft_failures_.erase({key.run, key.task, key.epoch});  // it was dispatched, whatever was said
-  return Reply::kGoOn;
+  return {Reply::kGoOn, task.since};
 }
 
 }  // namespace headworks::engine

@@ -80,6 +80,8 @@ std::string_view ReasonName(Reason reason) {
       return "pending_timeout";
     case Reason::kUnknown:
       return "unknown";
+    case Reason::kCredentialCeiling:
+      return "credential_ceiling";
   }
   return "unknown";
 }

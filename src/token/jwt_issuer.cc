@@ -226,11 +226,17 @@ Result<std::string> JwtIssuer::MintStart(const model::AttemptKey& attempt, int t
 
 Instant JwtIssuer::WorkEnd(Instant now, Instant opened_at) const {
   const Instant end = std::chrono::ceil<Seconds>(now + options_.work_valid);
-  return options_.ceiling == Duration(0) ? end : std::min(end, opened_at + options_.ceiling);
+  return std::min(end, Ceiling(opened_at));
+}
+
+Instant JwtIssuer::Ceiling(Instant opened_at) const {
+  return options_.ceiling == Duration(0)
+             ? kNever
+             : std::chrono::floor<Seconds>(opened_at) + options_.ceiling;
 }
 
 bool JwtIssuer::AtCeiling(Instant now, Instant opened_at) const {
-  return options_.ceiling != Duration(0) && now >= opened_at + options_.ceiling;
+  return now >= Ceiling(opened_at);
 }
 
 Result<std::string> JwtIssuer::MintWork(const TokenClaims& start, std::string_view holder,

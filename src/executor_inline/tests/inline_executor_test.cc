@@ -44,7 +44,7 @@ class Sink final : public executor::AttemptSink {
     EXPECT_TRUE(ended_.emplace(key.epoch.value, std::move(outcome)).second) << "told twice";
     changed_.notify_all();
   }
-  void Hear(executor::Word, std::function<void(executor::Reply)> reply) override {
+  void Hear(executor::Word, std::function<void(executor::Heard)> reply) override {
     reply(executor::Reply::kStop);
   }
   void CapacityChanged() override {

@@ -21,7 +21,7 @@ class OneEnd final : public executor::AttemptSink {
     ended = true;
     ended.notify_one();
   }
-  void Hear(executor::Word, std::function<void(executor::Reply)> reply) override {
+  void Hear(executor::Word, std::function<void(executor::Heard)> reply) override {
     reply(executor::Reply::kStop);
   }
   void CapacityChanged() override {}

@@ -33,7 +33,7 @@ class CountingSink final : public executor::AttemptSink {
     ended.fetch_add(1);
     ended.notify_one();
   }
-  void Hear(executor::Word, std::function<void(executor::Reply)> reply) override {
+  void Hear(executor::Word, std::function<void(executor::Heard)> reply) override {
     reply(executor::Reply::kStop);
   }
   void CapacityChanged() override {

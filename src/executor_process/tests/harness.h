@@ -55,7 +55,7 @@ class RecordingSink final : public executor::AttemptSink {
  public:
   void Started(const model::AttemptKey& key) override;
   void Ended(const model::AttemptKey& key, model::Outcome outcome) override;
-  void Hear(executor::Word, std::function<void(executor::Reply)> reply) override {
+  void Hear(executor::Word, std::function<void(executor::Heard)> reply) override {
     reply(executor::Reply::kStop);
   }
   void CapacityChanged() override;

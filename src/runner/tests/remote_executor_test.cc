@@ -15,8 +15,10 @@
 #include <thread>
 
 #include "headworks/author/author.h"
-#include "headworks/executor/executor.h"
+#include "headworks/base/random.h"
+#include "headworks/executor/attempt_gate.h"
 #include "headworks/runner/runner.h"
+#include "headworks/token/jwt_issuer.h"
 
 // Attempts in processes of their own, which an engine hears only by what they say (I3, I5, I7).
 namespace headworks {
@@ -89,7 +91,10 @@ class Worker {
 /// Sends each attempt to the workers that a test names, and passes on what they say.
 class Remote final : public executor::Executor {
  public:
-  explicit Remote(int workers) {
+  explicit Remote(int workers, token::JwtOptions tokens = {},
+                  executor::AttemptGateOptions gate = {})
+      : issuer_(*token::JwtIssuer::Create(tokens, token::TokenKeys::Generate(random_), clock_)),
+        gate_(gate, *issuer_, clock_) {
     for (int i = 0; i < workers; ++i) Hire();
   }
   ~Remote() override {
@@ -110,12 +115,15 @@ class Remote final : public executor::Executor {
     const std::scoped_lock lock(mutex_);
     if (sink_ == nullptr) return NotTaken(executor::DispatchError::kNoCapacity, "closing");
     const Id id(attempt.key.run.value, attempt.key.epoch.value);
-    if (!keys_.emplace(id, attempt.key).second) return {};
-    const std::string offer = "offer " + std::to_string(id.first) + " " +
-                              std::to_string(attempt.key.task.value) + " " +
-                              std::to_string(id.second);
+    if (keys_.contains(id)) return {};
+    const auto token = gate_.Admit(attempt);
+    if (!token) return NotTaken(executor::DispatchError::kContext, token.error().message);
+    keys_.emplace(id, attempt.key);
+    offers_[id] = "offer " + std::to_string(id.first) + " " +
+                  std::to_string(attempt.key.task.value) + " " + std::to_string(id.second) + " " +
+                  *token;
     for (int copies = 0; copies < deliveries; ++copies) {
-      workers_[next_ % workers_.size()]->Send(offer);
+      workers_[next_ % workers_.size()]->Send(offers_[id]);
       ++next_;
     }
     return {};
@@ -175,6 +183,17 @@ class Remote final : public executor::Executor {
     for (const auto& each : workers_)
       if (each->name == worker) each->Send(line);
   }
+  /// An attempt once more, to this worker.
+  void Deliver(const std::string& worker, const Id& id) {
+    std::unique_lock lock(mutex_);
+    const std::string offer = offers_.at(id);
+    lock.unlock();
+    Tell(worker, offer);
+  }
+  int renewals() {
+    const std::scoped_lock lock(mutex_);
+    return renewals_;
+  }
   void Kill(const std::string& worker) {
     const std::scoped_lock lock(mutex_);
     for (const auto& each : workers_)
@@ -221,28 +240,38 @@ class Remote final : public executor::Executor {
       return;
     }
     std::istringstream words(line.substr(4));
-    long number = 0, task = 0;
+    long number = 0;
     int kind = 0;
     Id id;
-    words >> number >> kind >> id.first >> task >> id.second;
-    const auto reply = [this, &worker, number, id](Reply said) {
-      worker.Send("reply " + std::to_string(number) + " " + std::to_string(static_cast<int>(said)));
+    std::string token, verdict;
+    words >> number >> kind >> id.first >> id.second >> token >> verdict;
+    const auto reply = [this, &worker, number, id,
+                        kind](const Result<executor::AttemptGate::Answer>& answer) {
+      // Whose token is no longer good stops.
+      const Reply said = answer ? answer->reply : Reply::kStop;
+      worker.Send("reply " + std::to_string(number) + " " + std::to_string(static_cast<int>(said)) +
+                  " " + (answer ? answer->token : ""));
       const std::scoped_lock lock(mutex_);
+      if (answer && !answer->token.empty() && Word::Kind(kind) == Word::Kind::kHeartbeat)
+        ++renewals_;
       if (said == Reply::kGoOn || said == Reply::kCancel) ++heard_[{worker.name, id}];
       ++words_;
       changed_.notify_all();
     };
     std::unique_lock lock(mutex_);
-    const auto key = keys_.find(id);
-    executor::AttemptSink* sink = key == keys_.end() ? nullptr : sink_;
+    executor::AttemptSink* const sink = sink_;
     if (sink == nullptr) {
       lock.unlock();
-      return reply(Reply::kAskAgain);  // no engine is to be reached
+      return reply(executor::AttemptGate::Answer{});  // no engine is to be reached: ask again
     }
-    Word word{key->second, worker.name, static_cast<Word::Kind>(kind), {}};
     ++speaking_;
     lock.unlock();
-    sink->Hear(std::move(word), reply);
+    if (Word::Kind(kind) == Word::Kind::kStarted)
+      gate_.Open(*sink, token, worker.name, reply);
+    else
+      gate_.Say(*sink, token, Word::Kind(kind),
+                {.verdict = verdict == "cancelled" ? Verdict::kCancelled : Verdict::kSucceeded},
+                reply);
     lock.lock();
     --speaking_;
     changed_.notify_all();
@@ -256,15 +285,21 @@ class Remote final : public executor::Executor {
       if (holder == worker && lost_.insert(id).second) sink_->Ended(keys_.at(id), Lost());
   }
 
+  SystemClock clock_;
+  SystemRandom random_;
+  const std::unique_ptr<token::JwtIssuer> issuer_;
+  executor::AttemptGate gate_;
   std::mutex mutex_;
   std::condition_variable changed_;
   executor::AttemptSink* sink_ = nullptr;
   std::map<Id, model::AttemptKey> keys_;
+  std::map<Id, std::string> offers_;
   std::map<Id, std::string> holders_;
   std::set<Id> lost_;
   std::vector<std::pair<std::string, std::string>> events_;
   std::map<std::pair<std::string, Id>, int> heard_;
   int words_ = 0;
+  int renewals_ = 0;
   int speaking_ = 0;  // calls of the sink that have yet to return
   std::size_t next_ = 0;
   std::vector<std::unique_ptr<Worker>> workers_;
@@ -370,7 +405,7 @@ TEST_F(RemoteTest, AfterAnOutageASecondHolderIsStillRefused) {
   const std::string holder = remote_.Await(Of("began", run, 1));
   runner_.reset();
   const std::string other = holder == "worker-1" ? "worker-2" : "worker-1";
-  remote_.Tell(other, "offer " + std::to_string(run.value) + " 0 1");
+  remote_.Deliver(other, {run.value, 1});
   remote_.AwaitWords(5);
   Open();
   EXPECT_EQ(remote_.Await(Of("stopped", run, 1)), other);
@@ -407,6 +442,40 @@ TEST_F(RemoteTest, PoisonThatKillsItsWorkerEachTimeEndsAsLostAfterItsBudget) {
   const auto rows = runner_->query().ListTasks(TenantId("public"), run, TaskNo(0), 10);
   EXPECT_EQ(rows->at(0).row.reason, model::Reason::kLost);
   EXPECT_EQ(rows->at(0).row.tries, 0);
+}
+
+TEST_F(RemoteTest, AtTheCeilingOfItsTokenAnAttemptIsStoppedAndSaysWhy) {
+  Remote brief(1, {.work_valid = 2s, .ceiling = 4s},
+               {.renew_before = 2s, .stop_before_ceiling = 2s});
+  options_.executors["remote"] = &brief;
+  Open();
+  const auto handle = runner_->Start("plain");
+  ASSERT_TRUE(handle) << handle.error().message;
+  brief.Await(Of("began", handle->run(), 1));
+  const auto result = handle->Wait(60s);
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->state, model::RunState::kFailed);
+  const auto attempts = Attempts(handle->run());
+  ASSERT_EQ(attempts.size(), 1U);
+  EXPECT_EQ(attempts[0].outcome.verdict, Verdict::kFailed);
+  EXPECT_EQ(attempts[0].outcome.reason, model::Reason::kCredentialCeiling);
+  EXPECT_GT(brief.renewals(), 0) << "until then each heartbeat renewed it";
+  EXPECT_EQ(brief.Count(Of("stopped", handle->run(), 1)), 0) << "it could say how it ended";
+  runner_.reset();
+}
+
+TEST_F(RemoteTest, AHolderWhoseTokenHasEndedIsHeardNoMore) {
+  Remote strict(1, {.work_valid = 1s}, {.renew_before = 0s});
+  options_.executors["remote"] = &strict;
+  Open();
+  const auto handle = runner_->Start("plain");
+  strict.Await(Of("began", handle->run(), 1));
+  strict.Await(Of("stopped", handle->run(), 1));
+  strict.Tell("worker-1", Of("finish", handle->run(), 1));
+  EXPECT_FALSE(handle->Wait(200ms)) << "what it says does not count";
+  strict.DeclareLost({handle->run().value, 1});
+  strict.Await(Of("began", handle->run(), 2));
+  runner_.reset();
 }
 
 TEST_F(RemoteTest, ExecutorsThatHoldAttemptsAreNotLeftOut) {

@@ -1,8 +1,8 @@
 // A worker that lives elsewhere: a process that runs attempts it is sent over standard input, and
 // speaks for each of them by words on standard output.
 //
-//   in:  offer RUN TASK EPOCH | finish RUN EPOCH | reply SEQ REPLY
-//   out: say SEQ KIND RUN TASK EPOCH | began RUN EPOCH | stopped RUN EPOCH
+//   in:  offer RUN TASK EPOCH TOKEN | finish RUN EPOCH | reply SEQ REPLY [TOKEN]
+//   out: say SEQ KIND RUN EPOCH TOKEN VERDICT | began RUN EPOCH | stopped RUN EPOCH
 //
 // Each attempt says once in a tick what it has to say: that it would start, that it lives, or how
 // it ended.  Task 1 is poison: it ends its process the moment it begins.
@@ -26,7 +26,9 @@ constexpr int kGoOn = 1, kCancel = 2, kStop = 3;
 using Id = std::pair<long, long>;  // run, epoch
 struct Attempt {
   long task = 0;
+  std::string token;
   int says = kStarted;
+  std::string verdict = "succeeded";
 };
 
 std::map<Id, Attempt> attempts;
@@ -41,22 +43,24 @@ void Tell(const char* what, const Id& id) {
 void Speak() {
   for (const auto& [id, attempt] : attempts) {
     said[++sequence] = {id, attempt.says};
-    std::printf("say %ld %d %ld %ld %ld\n", sequence, attempt.says, id.first, attempt.task,
-                id.second);
+    std::printf("say %ld %d %ld %ld %s %s\n", sequence, attempt.says, id.first, id.second,
+                attempt.token.c_str(), attempt.verdict.c_str());
   }
   std::fflush(stdout);
 }
 
-void Heard(long number, int reply) {
+void Heard(long number, int reply, const std::string& token) {
   const auto [id, kind] = said[number];
   said.erase(number);
   const auto at = attempts.find(id);
   if (at == attempts.end()) return;
+  if (!token.empty()) at->second.token = token;
   if (reply == kStop || (kind == kVerdict && reply == kGoOn)) {
     if (reply == kStop) Tell("stopped", id);
     attempts.erase(at);
   } else if (reply == kCancel) {
     at->second.says = kVerdict;
+    at->second.verdict = "cancelled";
   } else if (reply == kGoOn && at->second.says == kStarted) {
     Tell("began", id);
     if (at->second.task == 1) _exit(1);
@@ -66,11 +70,14 @@ void Heard(long number, int reply) {
 
 void Obey(const std::string& line) {
   std::istringstream words(line);
-  std::string what;
+  std::string what, token;
   long a = 0, b = 0, c = 0;
-  words >> what >> a >> b >> c;
-  if (what == "offer") attempts[{a, c}] = {.task = b};
-  if (what == "reply") Heard(a, static_cast<int>(b));
+  words >> what >> a >> b;
+  if (what == "offer" && words >> c >> token) attempts[{a, c}] = {.task = b, .token = token};
+  if (what == "reply") {
+    words >> token;
+    Heard(a, static_cast<int>(b), token);
+  }
   if (what == "finish")
     if (const auto at = attempts.find({a, b}); at != attempts.end()) at->second.says = kVerdict;
 }

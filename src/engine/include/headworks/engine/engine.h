@@ -131,7 +131,7 @@ class Engine final : public executor::AttemptSink,
 
   void Started(const model::AttemptKey& key) override;
   void Ended(const model::AttemptKey& key, model::Outcome outcome) override;
-  void Hear(executor::Word word, std::function<void(executor::Reply)> reply) override;
+  void Hear(executor::Word word, std::function<void(executor::Heard)> reply) override;
   void CapacityChanged() override;
   /// As if Dispatch had answered so (`Answered` is the one policy).
   void HandleDispatchFailure(const model::AttemptKey& key,
@@ -155,8 +155,8 @@ class Engine final : public executor::AttemptSink,
   };
   struct WordWork {
     executor::Word word;
-    std::function<void(executor::Reply)> done;
-    executor::Reply reply = executor::Reply::kAskAgain;
+    std::function<void(executor::Heard)> done;
+    executor::Heard reply = executor::Reply::kAskAgain;
   };
   /// One thing to do in a round; kept until the commit is known, so that it can be done again.
   struct Work {
@@ -328,10 +328,10 @@ class Engine final : public executor::AttemptSink,
 
   // words.cc
   bool ApplyWord(Work& work, WordWork& spoken);
-  executor::Reply Judge(Slot& slot, const executor::Word& word);
+  executor::Heard Judge(Slot& slot, const executor::Word& word);
   /// Whether the store still calls it the owner.
   bool IsUnfenced(Shard shard);
-  executor::Reply ClaimStart(Slot& slot, const executor::Word& word);
+  executor::Heard ClaimStart(Slot& slot, const executor::Word& word);
   /// Who holds the attempt by its start gate; nullptr = nobody.
   static Claim* ClaimOf(Slot& slot, TaskNo task, Epoch epoch);
 

@@ -115,6 +115,18 @@ enum class Reply : std::uint8_t {
   kAskAgain = 4,
 };
 
+/// A reply, and what the engine says beside it.
+struct Heard {
+  // NOLINTNEXTLINE(google-explicit-constructor): a reply is most of it.
+  Heard(Reply said, Instant opened = {}) : reply(said), opened_at(opened) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  operator Reply() const { return reply; }
+
+  Reply reply;
+  /// kStarted that is answered kGoOn: when the gate first let this holder in.
+  Instant opened_at;
+};
+
 /// Where an executor says what became of attempts.  Implemented by the engine.
 ///
 /// Threads.  May be called from any thread, also from within `Offer`.
@@ -128,7 +140,7 @@ class AttemptSink {
   /// Passes on what an attempt elsewhere says.  `reply` is called once, on another thread or on
   /// this one, after the commit of what follows; it must not block.  A holder that is not answered
   /// says it again; whoever has not heard kGoOn or kCancel for a lease stops its code.
-  virtual void Hear(Word word, std::function<void(Reply)> reply) = 0;
+  virtual void Hear(Word word, std::function<void(Heard)> reply) = 0;
   /// Capacity rose: deferred work may be offered again.
   virtual void CapacityChanged() = 0;
 };

@@ -82,6 +82,9 @@ class TokenIssuer {
   /// For a heartbeat that proved liveness; `work` are its verified claims.  kCeiling: never again.
   virtual tl::expected<std::string, TokenFault> Renew(const TokenClaims& work) = 0;
   virtual tl::expected<TokenClaims, TokenFault> Verify(std::string_view token, TokenUse use) = 0;
+  /// When working tokens of an attempt whose gate opened then end for good; kNever = renewed for as
+  /// long as it lives.
+  virtual Instant Ceiling(Instant opened_at) const = 0;
 };
 
 }  // namespace headworks::executor

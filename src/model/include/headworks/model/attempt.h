@@ -80,6 +80,8 @@ enum class Reason : std::uint8_t {
   kPendingTimeout = 25,
   /// Not started within its `start_timeout`, and its executor cannot say what became of it.
   kUnknown = 26,
+  /// It ran elsewhere for as long as its token may be renewed, and was stopped.
+  kCredentialCeiling = 27,
 };
 
 /// One execution of a task run; `(run, epoch)` is unique.

@@ -50,6 +50,7 @@ class JwtIssuer final : public executor::TokenIssuer {
   tl::expected<std::string, executor::TokenFault> Renew(const executor::TokenClaims& work) override;
   tl::expected<executor::TokenClaims, executor::TokenFault> Verify(std::string_view token,
                                                                    executor::TokenUse use) override;
+  Instant Ceiling(Instant opened_at) const override;
 
  private:
   JwtIssuer(JwtOptions options, TokenKeys keys, Clock& clock);

@@ -54,7 +54,7 @@ class Sink final : public executor::AttemptSink, public RetrySink, public Failur
 
   void Started(const model::AttemptKey&) override {}
   void Ended(const model::AttemptKey& key, model::Outcome outcome) override;
-  void Hear(executor::Word, std::function<void(executor::Reply)> reply) override {
+  void Hear(executor::Word, std::function<void(executor::Heard)> reply) override {
     reply(executor::Reply::kStop);
   }
   void CapacityChanged() override;

@@ -25,7 +25,7 @@ class Sink final : public AttemptSink {
  public:
   void Started(const model::AttemptKey& key) override;
   void Ended(const model::AttemptKey& key, model::Outcome outcome) override;
-  void Hear(Word, std::function<void(Reply)> reply) override { reply(Reply::kStop); }
+  void Hear(Word, std::function<void(Heard)> reply) override { reply(Reply::kStop); }
   void CapacityChanged() override;
 
   void AwaitStarted(const model::AttemptKey& key);
