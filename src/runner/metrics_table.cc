@@ -162,7 +162,8 @@ constexpr Row kRows[] = {
      "no longer counts.",
      Engine<&S::superseded>},
     {"headworks_attempt_duration_seconds", Type::kHistogram, "executor",
-     "From the start of an attempt to its end, by its executor's clock.",
+     "From the start of an attempt to its end, by its executor's clock; lost ones have no such "
+     "end.",
      [](const Figures& figures, Family& family) {
        if (!figures.engine) return;
        for (const L& lane : figures.engine->lanes)

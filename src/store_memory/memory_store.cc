@@ -183,6 +183,7 @@ class MemoryStore final : public store::Database,
       }
     }
     std::vector<Held> all;
+    all.reserve(held.size());
     for (auto& [name, of] : held) all.push_back(std::move(of));
     return all;
   }
@@ -538,6 +539,7 @@ class MemoryStore final : public store::Database,
   Result<std::vector<store::Permit>> ListAllPermits() override {
     const std::lock_guard lock(s_.mutex);
     std::vector<store::Permit> permits;
+    permits.reserve(s_.permits.size());
     for (const auto& [key, permit] : s_.permits) permits.push_back(permit);
     return permits;
   }

@@ -162,6 +162,22 @@ class KillTest(Case):
         engine.send_signal(signal.SIGTERM)
         self.ends(engine, OK)
 
+    def test_lost_attempt_that_printed_had_started(self):
+        self.write("p.yaml", flow("p", ("b", "echo hello; " + gate("b"))))
+        runner = self.start("run", "p.yaml")
+        self.until_exists("b.here")
+        self.until(lambda: self.hw("runs", "logs", "1").stdout == "b | hello\n", "its line is kept")
+        runner.kill()
+        runner.wait()
+        self.write("b.go", "")
+        self.hw("run", "p.yaml", "--resume")
+        lost, done = self.json("runs", "show", "1")["attempts"]
+        self.assertEqual((lost["verdict"], done["verdict"]), ("lost", "succeeded"))
+        for attempt in (lost, done):
+            self.assertTrue(attempt["queued_at"] <= attempt["started_at"] <= attempt["ended_at"],
+                            attempt)
+        self.assertLessEqual(lost["ended_at"], done["queued_at"])
+
     def test_same_start_key_goes_on_with_the_run(self):
         self.kill_in_the_middle("--start-key", "k")
         done = self.hw("run", "w.yaml", "--start-key", "k")

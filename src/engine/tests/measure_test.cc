@@ -151,8 +151,11 @@ TEST_F(MeasureTest, EachEndHasItsOwnCount) {
 
   StartHere(*workflow);
   TickHere();
+  const auto durations = [&] { return stats().lanes[0].attempt_duration.count(); };
   for (const Verdict verdict : {Verdict::kLost, Verdict::kInterrupted, Verdict::kSnoozed}) {
+    const auto before = durations();
     End(verdict);
+    EXPECT_EQ(durations(), before + (verdict == Verdict::kLost ? 0U : 1U));
     EXPECT_EQ(At(stats().attempts_ended, verdict), 1U);
     TickHere(3);
   }
