@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "follow.h"
 #include "output.h"
@@ -14,11 +16,13 @@ class PlainPresenter final : public Presenter {
   PlainPresenter(std::FILE* stream, const Terminal& terminal)
       : stream_(stream), terminal_(terminal) {}
 
-  void Update(const RunView& view, std::span<const log_store::Entry> lines, Instant now) override {
+  void Update(const RunView& view, std::span<const log_store::Entry> fresh, Instant now) override {
     if (view.tasks.empty()) {
       ShowCounts(view, now);
       return;
     }
+    std::vector<log_store::Entry> lines = std::exchange(held_, {});
+    lines.insert(lines.end(), fresh.begin(), fresh.end());
     if (states_.empty()) FirstStates(view);
     for (const model::AttemptRecord& attempt : view.attempts)
       if (!ended_.contains(attempt.epoch.value)) {
@@ -33,12 +37,17 @@ class PlainPresenter final : public Presenter {
         ShowSettled(view, view.tasks[no].since);
         Started(view, TaskNo(no), view.tasks[no].epoch);
       }
-    for (const log_store::Entry& line : lines)
-      if (!printed_with_end_.contains(line.attempt.epoch.value) &&
-          !skipped_.contains(line.attempt.epoch.value)) {
-        Started(view, line.attempt.task, line.attempt.epoch);
-        ShowLine(view, line);
+    for (const log_store::Entry& line : lines) {
+      const std::int64_t epoch = line.attempt.epoch.value;
+      if (printed_with_end_.contains(epoch) || skipped_.contains(epoch)) continue;
+      // Read after the view: what came before its attempt is not known yet.
+      if (view.tasks[line.attempt.task.value].epoch < line.attempt.epoch) {
+        held_.push_back(line);
+        continue;
       }
+      Started(view, line.attempt.task, line.attempt.epoch);
+      ShowLine(view, line);
+    }
     printed_with_end_.clear();
     ShowSettled(view, kNever);
     std::fflush(stream_);
@@ -162,6 +171,7 @@ class PlainPresenter final : public Presenter {
   std::unordered_set<std::int64_t> started_;           // epochs
   std::unordered_set<std::int64_t> ended_;             // epochs
   std::unordered_set<std::int64_t> printed_with_end_;  // epochs, within one Update
+  std::vector<log_store::Entry> held_;                 // for the next Update
   std::vector<model::TaskState> states_;
   RunView before_;                            // as Skip was told
   std::unordered_set<std::int64_t> skipped_;  // epochs

@@ -31,9 +31,12 @@ void ActiveRuns::SetDue(Groups::iterator group, std::optional<Duration> due) {
   if (due) due_.emplace(*due, group->first);
 }
 
-bool ActiveRuns::HasPlace(const RunGroup& group, const Limit& limit, Duration now) {
+bool ActiveRuns::HasPlace(const RunGroup& group, const Limit& limit, const model::RunHeader& run,
+                          Duration now) {
   const auto found = groups_.find(group);
   Counts& counts = found->second;
+  counts.widest = std::max(counts.widest, limit.count);
+  if (!counts.waiting.empty() && *counts.waiting.begin() < PlaceOf(run)) return false;
   if (limit.count > 0 && counts.active + counts.starting >= limit.count) return false;
   if (limit.rate == 0) return true;
   std::deque<Duration>& starts = counts.starts;
@@ -47,11 +50,30 @@ bool ActiveRuns::HasPlace(const RunGroup& group, const Limit& limit, Duration no
   return false;
 }
 
+bool ActiveRuns::MayHaveMore(const RunGroup& group) const {
+  const auto found = groups_.find(group);
+  if (found == groups_.end() || found->second.waiting.empty()) return false;
+  const Counts& counts = found->second;
+  return counts.widest == 0 || counts.active + counts.starting + 1 < counts.widest;
+}
+
 void ActiveRuns::Wait(const model::RunHeader& run, const RunGroup& group) {
   Forget(run.run_no);
-  const Place place(-run.priority, run.run_no);
+  const Place place = PlaceOf(run);
   groups_.at(group).waiting.insert(place);
   waiting_.insert_or_assign(run.run_no, std::pair(group, place));
+}
+
+void ActiveRuns::StandAside(const model::RunHeader& run, const RunGroup& group) {
+  Forget(run.run_no);
+  waiting_.insert_or_assign(run.run_no, std::pair(group, PlaceOf(run)));
+}
+
+bool ActiveRuns::StandsAside(RunNo run) const {
+  const auto found = waiting_.find(run);
+  if (found == waiting_.end()) return false;
+  const auto group = groups_.find(found->second.first);
+  return group == groups_.end() || !group->second.waiting.contains(found->second.second);
 }
 
 void ActiveRuns::Started(const RunGroup& group) {
@@ -89,9 +111,10 @@ std::optional<RunNo> ActiveRuns::Next(const RunGroup& group) {
 void ActiveRuns::Forget(RunNo run) {
   const auto found = waiting_.find(run);
   if (found == waiting_.end()) return;
-  const auto group = groups_.find(found->second.first);
-  group->second.waiting.erase(found->second.second);
-  if (group->second.waiting.empty()) SetDue(group, std::nullopt);
+  if (const auto group = groups_.find(found->second.first); group != groups_.end()) {
+    group->second.waiting.erase(found->second.second);
+    if (group->second.waiting.empty()) SetDue(group, std::nullopt);
+  }
   waiting_.erase(found);
 }
 

@@ -37,6 +37,7 @@ Status Engine::Open() {
   due_in_store_ = options_.recover;
   const Duration mono = clock_.Monotonic();
   lease_due_ = mono + options_.lease_ttl / 3;
+  lease_end_ = mono + options_.lease_ttl;
   next_scan_ = mono + std::chrono::minutes(5);
   next_inbox_ = mono;
   watch_ = database_.inbox().WatchAppends([this] {
@@ -78,8 +79,10 @@ Duration Engine::Tick() {
   } else {
     Gather();
     RunRound({}, true);
+    // A round that wrote nothing proved nothing, and this process may have slept meanwhile.
+    if (!lost_ && !pending_) KeepLease();
     // Not while a round may yet be rolled back: what follows acts on what is committed.
-    if (!pending_ && !lost_ && isolated_.empty()) {
+    if (!pending_ && OwnsShards() && isolated_.empty()) {
       InspectRecovered();
       for (std::size_t lane = 0; lane < lanes_.size(); ++lane) OfferAgain(lane);
     }
@@ -108,20 +111,31 @@ void Engine::Wake() {
 Status Engine::Close() {
   if (!std::exchange(open_, false)) return {};
   watch_.reset();
-  // Whoever still waits for an answer gets one; what is in the inbox stays there.
+  AnswerAll();
+  if (lost_) return {};
+  return database_.runs().Release(guards_);
+}
+
+void Engine::AnswerAll() {
   std::vector<Mail> mail;
   {
     const std::scoped_lock lock(mutex_);
+    closed_ = true;
     mail.swap(mail_);
   }
   std::vector<Work> works;
   for (auto* queue : {&cancels_, &backlog_})
-    for (auto& work : *queue) works.push_back(std::move(work));
-  std::ranges::move(later_, std::back_inserter(works));
-  if (pending_) std::ranges::move(pending_->works, std::back_inserter(works));
-  for (auto& batch : isolated_) std::ranges::move(batch, std::back_inserter(works));
+    std::ranges::move(std::exchange(*queue, {}), std::back_inserter(works));
+  std::ranges::move(std::exchange(later_, {}), std::back_inserter(works));
+  if (pending_) std::ranges::move(std::exchange(pending_->works, {}), std::back_inserter(works));
+  for (auto& batch : std::exchange(isolated_, {}))
+    std::ranges::move(batch, std::back_inserter(works));
   for (auto& item : mail)
     if (auto* work = std::get_if<Work>(&item)) works.push_back(std::move(*work));
+  Refuse(std::move(works));
+}
+
+void Engine::Refuse(std::vector<Work> works) {
   const Error closed{Code::kUnavailable, "the engine is shutting down"};
   for (auto& work : works) {
     if (auto* start = std::get_if<StartWork>(&work.what)) start->result = closed;
@@ -130,8 +144,6 @@ Status Engine::Close() {
       spoken->reply = executor::Reply::kAskAgain;
   }
   Answer(works);
-  if (lost_) return {};
-  return database_.runs().Release(guards_);
 }
 
 void Engine::Start(control::StartRequest request, StartCallback done) {

@@ -14,22 +14,27 @@ namespace {
 constexpr std::size_t kInboxBatch = 1'000;
 /// With more to do than this, no runs are admitted.
 constexpr std::size_t kAdmitBacklog = 1'000;
-/// Task states that are loaded in one go: one large run, or many small ones.
-constexpr std::size_t kAdmitStates = 20'000;
-/// What a run that has to be read counts for beside its tasks.
-constexpr std::size_t kLoadStates = 64;
 /// What a burst leaves of the mailbox's memory.
 constexpr std::size_t kKeptMail = 16'384;
 constexpr Duration kWatchedPoll = std::chrono::seconds(1);
 constexpr Duration kScanInterval = std::chrono::minutes(5);
-constexpr Duration kScanAgain = std::chrono::seconds(1);
 
 }  // namespace
 
 void Engine::Post(Mail mail) {
-  const std::scoped_lock lock(mutex_);
-  mail_.push_back(std::move(mail));
-  if (mail_.size() == 1) mail_arrived_.notify_one();
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!closed_) {
+      mail_.push_back(std::move(mail));
+      if (mail_.size() == 1) mail_arrived_.notify_one();
+      return;
+    }
+  }
+  if (auto* work = std::get_if<Work>(&mail)) {
+    std::vector<Work> works;
+    works.push_back(std::move(*work));
+    Refuse(std::move(works));
+  }
 }
 
 void Engine::Gather() {
@@ -356,13 +361,14 @@ void Engine::Enqueue(Work work) {
 }
 
 Duration Engine::NextDue() const {
-  if (!cancels_.empty() || !backlog_.empty() || !isolated_.empty() || !to_inspect_.empty() ||
-      grant_more_)
+  if (!cancels_.empty() || !backlog_.empty() || !isolated_.empty() || grant_more_ ||
+      (!to_inspect_.empty() && OwnsShards()))
     return Duration(0);
   Duration next = std::min({next_inbox_, lease_due_, next_scan_, next_start_check_});
   if (due_in_store_ && !memory_full_) next = std::min(next, admit_at_);
   if (!later_.empty()) next = std::min(next, later_at_);
-  if (!late_.empty() || !holders_.empty()) next = std::min(next, clock_.Monotonic() + kScanAgain);
+  if (!late_.empty()) next = std::min(next, clock_.Monotonic() + kScanAgain);
+  if (!holders_.empty()) next = std::min(next, holders_at_);
   if (!to_mark_.empty()) next = std::min(next, mark_at_);
   if (!timers_.empty()) next = std::min(next, timers_.front().due);
   next = std::min(next, active_runs_.due());
@@ -378,7 +384,10 @@ void Engine::KeepLease() {
   lease_due_ = mono + options_.lease_ttl / 3;
   const auto renewed = database_.runs().Renew(guards_, options_.lease_ttl);
   renewal_failed_ = !renewed;
-  if (renewed) return;
+  if (renewed) {
+    lease_end_ = mono + options_.lease_ttl;
+    return;
+  }
   if (renewed.error().code == Code::kLeaseLost) return Lose(renewed.error());
   stats_.trouble = renewed.error().message;
   logger_.Warning("lease cannot be renewed", {{"error", stats_.trouble}});

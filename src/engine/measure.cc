@@ -84,6 +84,7 @@ void Engine::Publish() {
   stats_.timers = timers_.size();
   stats_.permits_held = static_cast<std::uint64_t>(pools_.used());
   stats_.tasks_for_permits = pools_.waiting();
+  stats_.tasks_above_limit = pools_.above_limit();
   stats_.lost = lost_;
   if (!pending_ && !lost_ && !renewal_failed_) stats_.trouble.clear();
   const std::scoped_lock lock(mutex_);

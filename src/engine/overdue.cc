@@ -111,7 +111,9 @@ void Engine::ApplyOverdueAbsence(const executor::Attempt& attempt, Overdue& over
     return;
   }
   // That answer may be in the mail yet: it is sent before the attempt leaves a buffer.
-  if (std::exchange(overdue.absent, true)) return EndUnstarted(ref, model::Verdict::kLost);
+  if (std::exchange(overdue.absent, true))
+    return EndUnstarted(ref, model::Verdict::kLost,
+                        "its executor took it, did not start it in time, and does not have it");
   to_inspect_.push_back(attempt);
 }
 

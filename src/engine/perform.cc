@@ -17,6 +17,7 @@ constexpr Duration kLongestSoftDelay = std::chrono::seconds(60);
 /// What waited for an executor is spread over this once it answers.
 constexpr Duration kRecoverWithin = std::chrono::seconds(2);
 constexpr Duration kInspectAgain = std::chrono::seconds(5);
+constexpr Duration kHeldInspectAgain = std::chrono::minutes(1);
 constexpr Duration kAskAgain = std::chrono::seconds(1);
 
 bool MayYetStart(const model::TaskRun& task) {
@@ -31,6 +32,7 @@ void Engine::Perform(const store::Round& round, std::vector<Work>& works) {
   for (const auto& guard : round.guards)
     guards_[static_cast<std::size_t>(guard.shard.value)].round = guard.round;
   lease_due_ = clock_.Monotonic() + options_.lease_ttl / 3;
+  lease_end_ = clock_.Monotonic() + options_.lease_ttl;
   renewal_failed_ = false;
   ++stats_.rounds;
   stats_.rows += round_rows_;
@@ -95,7 +97,20 @@ void Engine::CountActive(Slot& slot) {
     slot.active = TakesPlace(slot.run);
     return;
   }
-  if (model::IsTerminal(header.state)) active_runs_.Forget(header.run_no);
+  if (model::IsTerminal(header.state) && active_runs_.IsWaiting(header.run_no)) {
+    // It may have had the turn of one group and waited for the other.
+    active_runs_.Forget(header.run_no);
+    OfferPlaces(header);
+  }
+  if (header.state == model::RunState::kPending && active_runs_.IsWaiting(header.run_no)) {
+    const bool paused = header.paused_at != Instant{};
+    const bool aside = active_runs_.StandsAside(header.run_no);
+    if (aside && !paused) Continue(slot, model::StartRun{});
+    if (paused && !aside) {
+      active_runs_.StandAside(header, {header.name});
+      OfferPlaces(header);
+    }
+  }
   const bool active = TakesPlace(slot.run);
   const bool started = slot.changes.started;
   if (active == slot.active && !started) return;
@@ -298,7 +313,7 @@ void Engine::AskLater(const Unanswered& unanswered) {
                  .ref = {unanswered.run, unanswered.asked.task, Epoch(0)}});
 }
 
-void Engine::EndUnstarted(const LiveRef& ref, model::Verdict verdict) {
+void Engine::EndUnstarted(const LiveRef& ref, model::Verdict verdict, std::string_view why) {
   const auto slot = slots_.find(ref.run);
   if (slot == slots_.end()) return;
   const bool unstarted =
@@ -307,7 +322,7 @@ void Engine::EndUnstarted(const LiveRef& ref, model::Verdict verdict) {
   if (verdict == model::Verdict::kCancelled) outcome.reason = model::Reason::kCancelRequested;
   if (verdict == model::Verdict::kLost) {
     outcome.reason = model::Reason::kLost;
-    outcome.error = "its executor took it, did not start it in time, and does not have it";
+    outcome.error = why;
     outcome.ended_at = clock_.Now();
   }
   backlog_.push_back(EventOf(
@@ -337,10 +352,12 @@ void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspect
     soft_failures_.erase(ref);
     return;
   }
+  const bool absent = std::holds_alternative<executor::Absent>(answer);
+  // Of one that is to stop, and whose holder is not known to live, its executor's word is enough.
   if (const Claim* claim = ClaimOf(*slot->second, ref.task, ref.epoch);
-      claim != nullptr && claim->heard && std::holds_alternative<executor::Absent>(answer))
-    answer = executor::Unknown{"its executor does not have it, but " + claim->holder + " holds it"};
-  if (std::holds_alternative<executor::Absent>(answer)) return ApplyAbsence(attempt, task);
+      claim != nullptr && absent && (claim->heard || !task.cancel_sent))
+    return ApplyHeldAbsence(attempt, *claim);
+  if (absent) return ApplyAbsence(attempt, task);
   if (const auto* unknown = std::get_if<executor::Unknown>(&answer))
     return ApplyUnknown(*slot->second, attempt, unknown->why);
   soft_failures_.erase(ref);
@@ -380,6 +397,26 @@ void Engine::ApplyPending(const Slot& slot, const executor::Attempt& attempt,
     WatchStart(slot, ref);
   else
     AskAboutStart(attempt, {});
+}
+
+void Engine::ApplyHeldAbsence(const executor::Attempt& attempt, const Claim& claim) {
+  const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
+  const Duration patience = attempt.task().start_timeout;
+  // Its gate is taken, so that offering it again would start nothing; whoever is not answered for
+  // so long has stopped.
+  if (clock_.Monotonic() - claim.heard_at >= patience) {
+    soft_failures_.erase(ref);
+    return EndUnstarted(ref, model::Verdict::kLost,
+                        fmt::format("its executor does not have it, and {}, which began it, has "
+                                    "said nothing for {}",
+                                    claim.holder, FormatDuration(patience)));
+  }
+  executor::ForAttempt(logger_, attempt)
+      .Warning("its executor does not have an attempt that somebody began; asking again",
+               {{"holder", claim.holder}});
+  Soft& soft = soft_failures_[ref];
+  soft.answers = kInDoubt;
+  ArmSoft(ref, soft, Timer::Kind::kInspect, std::min<Duration>(patience, kHeldInspectAgain));
 }
 
 void Engine::ApplyAbsence(const executor::Attempt& attempt, const model::TaskRun& task) {

@@ -64,21 +64,33 @@ bool Engine::GetPermits(Slot& slot, const ReadyTask& ready, std::vector<Work>& w
 }
 
 void Engine::WakeHolders(const PermitAsk& ask) {
-  for (const store::Permit& permit : pools_.Held())
-    if (permit.tenant == ask.tenant && permit.pool == ask.pool && !slots_.contains(permit.run) &&
-        holders_.insert({permit.tenant, permit.run}).second)
-      logger_.Warning("an older run goes on, too: a task waits for the permits that it holds",
-                      {{"tenant", permit.tenant.value},
-                       {"run", std::to_string(permit.run.value)},
-                       {"pool", permit.pool}});
+  if (!woken_pools_.emplace(ask.tenant.value, ask.pool).second) return;
+  for (const store::Permit& permit : pools_.Held()) {
+    if (permit.tenant != ask.tenant || permit.pool != ask.pool || slots_.contains(permit.run))
+      continue;
+    logger_.Warning("an older run goes on, too: a task waits for the permits that it holds",
+                    {{"tenant", permit.tenant.value},
+                     {"run", std::to_string(permit.run.value)},
+                     {"pool", permit.pool}});
+    holders_.insert({permit.tenant, permit.run});
+  }
 }
 
 void Engine::LoadHolders() {
-  std::erase_if(holders_, [this](const store::RunKey& holder) {
-    const auto loaded = Load(holder.tenant, holder.run, clock_.Now());
-    if (loaded) Continue(**loaded, model::ContinueRun{});
-    return loaded || loaded.error().code != Code::kUnavailable;
-  });
+  if (clock_.Monotonic() < holders_at_) return;
+  for (std::size_t states = 0; !holders_.empty() && states < kAdmitStates;) {
+    const auto holder = holders_.begin();
+    const auto loaded = Load(holder->tenant, holder->run, clock_.Now());
+    if (!loaded && loaded.error().code == Code::kUnavailable) {
+      holders_at_ = clock_.Monotonic() + kScanAgain;
+      return;
+    }
+    if (loaded) {
+      Continue(**loaded, model::ContinueRun{});
+      states += (*loaded)->run.tasks.size() + kLoadStates;
+    }
+    holders_.erase(holder);
+  }
 }
 
 void Engine::MovePermits(Slot& slot, std::size_t attempts, std::size_t offers) {
@@ -99,13 +111,17 @@ void Engine::MovePermits(Slot& slot, std::size_t attempts, std::size_t offers) {
     ++rows;
   }
   round_rows_ += rows;
-  if (!slot.asking) return;
-  slot.asking = false;
-  for (const TaskNo no : pools_.WaitingOf(header.run_no)) {
-    const bool waits =
-        slot.run.tasks[no.value].state == model::TaskState::kReady && header.paused_at == Instant{};
-    slot.asking |= waits;
-    if (!waits) pools_.Forget(header.run_no, no);
+}
+
+void Engine::ForgetAsks() {
+  for (const RunNo run : visited_) {
+    const auto found = slots_.find(run);
+    if (found == slots_.end() || !found->second->asking) continue;
+    Slot& slot = *found->second;
+    if (slot.run.header.paused_at != Instant{}) pools_.Forget(run);
+    for (const TaskNo task : slot.changes.tasks)
+      if (slot.run.tasks[task.value].state != model::TaskState::kReady) pools_.Forget(run, task);
+    slot.asking = pools_.IsWaiting(run);
   }
 }
 
@@ -130,7 +146,9 @@ void Engine::ReservePermits() {
 
 void Engine::AuditPermits() {
   const auto stored = database_.limits().ListAllPermits();
-  if (!stored) return;  // at the next scan
+  if (!stored)
+    return logger_.Warning("permits cannot be listed, so they are not audited",
+                           {{"error", stored.error().message}});
   const auto complain = [&](std::string_view what, const store::Permit& permit) {
     ++stats_.permits_astray;
     logger_.Error(what, {{"tenant", permit.tenant.value},
@@ -145,9 +163,18 @@ void Engine::AuditPermits() {
     if (!rows.contains({permit.run, permit.epoch}))
       complain("a permit is held in memory only", permit);
     const auto slot = slots_.find(permit.run);
-    if (slot == slots_.end()) continue;  // not loaded, or set aside as stuck
-    const model::TaskRun& task = slot->second->run.tasks[permit.task.value];
-    if (task.epoch != permit.epoch || !(model::IsLive(task.state) || task.zombie))
+    if (slot == slots_.end()) {
+      // Those with live attempts are in memory, but for what cannot be, or is still to be loaded.
+      const bool aside = !CheckLoadable(permit.run) || !options_.recover ||
+                         holders_.contains({permit.tenant, permit.run});
+      if (!aside) complain("a permit is held by a run that is over", permit);
+      continue;
+    }
+    const auto& tasks = slot->second->run.tasks;
+    const model::TaskRun* task =
+        permit.task.value < tasks.size() ? &tasks[permit.task.value] : nullptr;
+    if (task == nullptr || task->epoch != permit.epoch ||
+        !(model::IsLive(task->state) || task->zombie))
       complain("a permit is held by an attempt that is over", permit);
   }
   for (const store::Permit& permit : *stored)

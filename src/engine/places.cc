@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "headworks/engine/engine.h"
 
@@ -71,9 +72,10 @@ Status Engine::CountRuns(const RunGroup& group, const ActiveRuns::Limit& limit) 
   return {};
 }
 
-Result<bool> Engine::HasPlace(const RunGroup& group, const ActiveRuns::Limit& limit) {
+Result<bool> Engine::HasPlace(const RunGroup& group, const ActiveRuns::Limit& limit,
+                              const model::RunHeader& run) {
   if (!active_runs_.Knows(group, limit)) HEADWORKS_TRY(CountRuns(group, limit));
-  return active_runs_.HasPlace(group, limit, clock_.Monotonic());
+  return active_runs_.HasPlace(group, limit, run, clock_.Monotonic());
 }
 
 Result<bool> Engine::TakePlace(const Slot& slot) {
@@ -87,15 +89,23 @@ Result<bool> Engine::TakePlace(const Slot& slot) {
   const auto& concurrency = definition.concurrency;
   const ActiveRuns::Limit most{.count = static_cast<std::size_t>(definition.max_active_runs)};
   const ActiveRuns::Limit limit = concurrency ? LimitOf(*concurrency) : ActiveRuns::Limit{};
+  if (header.paused_at != Instant{} && (most.count > 0 || header.concurrency_key)) {
+    active_runs_.StandAside(header, all);
+    OfferPlaces(header);
+    return false;
+  }
   bool among_all = true, with_key = true;
   if (most.count > 0) {
-    HEADWORKS_ASSIGN(among_all, HasPlace(all, most));
+    HEADWORKS_ASSIGN(among_all, HasPlace(all, most, header));
   }
   if (among_all && concurrency && header.concurrency_key) {
-    HEADWORKS_ASSIGN(with_key, HasPlace(keyed, limit));
+    HEADWORKS_ASSIGN(with_key, HasPlace(keyed, limit, header));
   }
   if (among_all && with_key) {
     active_runs_.Forget(header.run_no);
+    // Others may have waited behind it, though their own version allows more.
+    for (const RunGroup& group : GroupsOf(header))
+      if (active_runs_.MayHaveMore(group)) OfferPlace(group);
     return true;
   }
   if (concurrency && header.concurrency_key &&
@@ -152,7 +162,9 @@ Status Engine::CheckSkip(const model::Workflow& workflow, const RunGroup& group)
     }
   }
   if (limit.rate == 0) return {};
-  HEADWORKS_ASSIGN(const bool place, HasPlace(group, {.rate = limit.rate, .per = limit.per}));
+  model::RunHeader last;  // whoever waits is before it
+  last.run_no = RunNo(std::numeric_limits<std::int64_t>::max());
+  HEADWORKS_ASSIGN(const bool place, HasPlace(group, {.rate = limit.rate, .per = limit.per}, last));
   if (place) return {};
   const Duration next = active_runs_.NextStart(group).value_or(clock_.Monotonic());
   return Error{Code::kConflict,

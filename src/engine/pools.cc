@@ -16,9 +16,13 @@ void Pools::Load(std::span<const store::Permit> held) {
 void Pools::SetLimits(const TenantId& tenant, std::span<const store::PoolRecord> pools,
                       Duration now) {
   for (auto pool = pools_.lower_bound({tenant.value, {}});
-       pool != pools_.end() && pool->first.first == tenant.value; ++pool)
-    if (std::ranges::find(pools, pool->first.second, &store::PoolRecord::name) == pools.end())
-      SetLimit(pool->second, 0);
+       pool != pools_.end() && pool->first.first == tenant.value;) {
+    const auto here = pool++;
+    if (std::ranges::find(pools, here->first.second, &store::PoolRecord::name) != pools.end())
+      continue;
+    SetLimit(here->second, 0);
+    if (here->second.idle()) pools_.erase(here);
+  }
   for (const store::PoolRecord& record : pools)
     SetLimit(pools_[{tenant.value, record.name}], record.limit);
   read_at_.insert_or_assign(tenant.value, now);
@@ -28,6 +32,7 @@ void Pools::SetLimits(const TenantId& tenant, std::span<const store::PoolRecord>
 void Pools::SetLimit(Pool& pool, int limit) {
   if (pool.limit == limit) return;
   pool.limit = limit;
+  aside_ -= pool.aside.size();
   auto asks = std::exchange(pool.line, {});
   asks.merge(std::exchange(pool.aside, {}));
   while (!asks.empty()) {
@@ -35,6 +40,7 @@ void Pools::SetLimit(Pool& pool, int limit) {
     auto& line = pool.LineOf(ask.mapped().weight);
     line.insert(line.end(), std::move(ask));
   }
+  aside_ += pool.aside.size();
 }
 
 bool Pools::IsFresh(const TenantId& tenant, Duration now) const {
@@ -46,8 +52,7 @@ std::vector<TenantId> Pools::Stale(Duration now) const {
   std::vector<TenantId> tenants;
   for (const auto& [key, pool] : pools_) {
     TenantId tenant(key.first);
-    if (!(pool.line.empty() && pool.aside.empty()) && !IsFresh(tenant, now) &&
-        (tenants.empty() || tenants.back() != tenant))
+    if (pool.waits() && !IsFresh(tenant, now) && (tenants.empty() || tenants.back() != tenant))
       tenants.push_back(std::move(tenant));
   }
   return tenants;
@@ -77,7 +82,9 @@ void Pools::Wait(const PermitAsk& ask) {
   Forget(ask.ready.run, ask.ready.task);
   const auto pool = pools_.try_emplace({ask.tenant.value, ask.pool}).first;
   const Place place = PlaceOf(ask.ready);
-  pool->second.LineOf(ask.weight).insert_or_assign(place, Ask{ask.weight, ask.ready, std::nullopt});
+  auto& line = pool->second.LineOf(ask.weight);
+  if (&line == &pool->second.aside) ++aside_;
+  line.insert_or_assign(place, Ask{ask.weight, ask.ready, std::nullopt});
   asks_.insert_or_assign({ask.ready.run, ask.ready.task}, Standing{pool, place});
   changed_ = true;
 }
@@ -129,7 +136,8 @@ void Pools::Committed() {
 
 void Pools::Erase(std::map<std::pair<RunNo, TaskNo>, Standing>::iterator ask) {
   Pool& pool = ask->second.pool->second;
-  if (pool.line.erase(ask->second.place) == 0) pool.aside.erase(ask->second.place);
+  if (pool.line.erase(ask->second.place) + pool.passed.erase(ask->second.place) == 0)
+    aside_ -= pool.aside.erase(ask->second.place);
   asks_.erase(ask);
   changed_ = true;
 }
@@ -139,15 +147,14 @@ void Pools::Forget(RunNo run, TaskNo task) {
 }
 
 void Pools::Forget(RunNo run) {
-  for (const TaskNo task : WaitingOf(run)) Forget(run, task);
+  for (auto ask = asks_.lower_bound({run, TaskNo(0)});
+       ask != asks_.end() && ask->first.first == run;)
+    Erase(ask++);
 }
 
-std::vector<TaskNo> Pools::WaitingOf(RunNo run) const {
-  std::vector<TaskNo> tasks;
-  for (auto ask = asks_.lower_bound({run, TaskNo(0)});
-       ask != asks_.end() && ask->first.first == run; ++ask)
-    tasks.push_back(ask->first.second);
-  return tasks;
+bool Pools::IsWaiting(RunNo run) const {
+  const auto ask = asks_.lower_bound({run, TaskNo(0)});
+  return ask != asks_.end() && ask->first.first == run;
 }
 
 std::vector<store::Permit> Pools::Held() const {
@@ -170,9 +177,13 @@ std::vector<PermitAsk> Pools::Reserve(Duration now) {
   due_ = Duration::max();
   for (auto& [key, pool] : pools_) {
     std::int64_t left = pool.free();
-    for (auto& [place, ask] : pool.line) {
-      if (left <= 0) break;
-      if (GaveUp(ask, now)) continue;
+    for (auto next = pool.line.begin(); next != pool.line.end() && left > 0;) {
+      const auto here = next++;
+      Ask& ask = here->second;
+      if (GaveUp(ask, now)) {
+        pool.passed.insert(pool.line.extract(here));
+        continue;
+      }
       if (ask.weight > left) break;  // what is free is saved up for this one
       left -= ask.weight;
       if (!ask.reserved_at) {

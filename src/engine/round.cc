@@ -39,7 +39,8 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
   round_bytes_ = 0;
   round_start_keys_.clear();
   faulted_.reset();
-  unfenced_.clear();
+  owned_.clear();
+  round_states_ = 0;
   active_runs_.BeginRound();
   pools_.BeginRound();
   grant_more_ = false;
@@ -57,7 +58,8 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
   if (again.empty()) {
     for (auto* queue : {&cancels_, &backlog_})
       for (std::size_t n = queue->size(); n > 0 && !faulted_; --n) {
-        if (round_rows_ >= options_.max_round_rows || round_bytes_ >= options_.max_round_bytes)
+        if (round_rows_ >= options_.max_round_rows || round_bytes_ >= options_.max_round_bytes ||
+            round_states_ >= kAdmitStates)
           break;
         Work next = std::move(queue->front());
         queue->pop_front();
@@ -73,6 +75,7 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
       else
         apply(std::move(work));
     }
+  if (pools_.waiting() > 0) ForgetAsks();
   if (grant && start_tasks_ && !faulted_) GrantCredit(works);
   if (faulted_) return SetAside(std::move(works));
   store::Round round = BuildRound(works);
@@ -149,6 +152,7 @@ void Engine::Lose(const Error& error) {
   lost_ = true;
   stats_.trouble = error.message;
   logger_.Error("this engine may not write any more; it stops", {{"error", error.message}});
+  AnswerAll();
 }
 
 void Engine::Split(std::vector<Work> works, const Error& error) {
@@ -179,7 +183,12 @@ void Engine::Split(std::vector<Work> works, const Error& error) {
 }
 
 void Engine::Rollback() {
-  for (const RunNo run : std::exchange(visited_, {})) Evict(run);
+  for (const RunNo run : std::exchange(visited_, {})) {
+    // Made anew, it gets another number.
+    if (const auto slot = slots_.find(run); slot != slots_.end() && slot->second->insert_input)
+      active_runs_.Forget(run);
+    Evict(run);
+  }
   pools_.BeginRound();
   after_commit_.clear();
 }
@@ -189,6 +198,7 @@ void Engine::Park(const TenantId& tenant, RunNo run, const std::string& why,
   logger_.Error("run is parked as stuck",
                 {{"tenant", tenant.value}, {"run", std::to_string(run.value)}, {"reason", why}});
   Evict(run);
+  if (!active_runs_.empty()) PassPlaceOn(run);
   for (auto& work : works) {
     if (auto* command = std::get_if<CommandWork>(&work.what))
       command->result = Error{Code::kInternal, "the run is parked as stuck: " + why};
@@ -647,7 +657,7 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
 }
 
 void Engine::Answer(std::vector<Work>& works) {
-  std::size_t starts = 0, words = 0;
+  std::size_t starts = 0, words = 0, bytes = 0;
   for (Work& work : works) {
     if (auto* start = std::get_if<StartWork>(&work.what)) {
       if (work.inbox_id == 0) ++starts;
@@ -657,6 +667,7 @@ void Engine::Answer(std::vector<Work>& works) {
     } else if (auto* spoken = std::get_if<WordWork>(&work.what)) {
       if (auto done = std::exchange(spoken->done, nullptr)) {
         ++words;
+        bytes += BytesOf(spoken->word);
         done(spoken->reply);
       }
     }
@@ -664,6 +675,7 @@ void Engine::Answer(std::vector<Work>& works) {
   if (starts + words == 0) return;
   const std::scoped_lock lock(mutex_);
   waiting_words_ -= std::min(waiting_words_, words);
+  waiting_word_bytes_ -= std::min(waiting_word_bytes_, bytes);
   waiting_starts_ -= std::min(waiting_starts_, starts);
 }
 

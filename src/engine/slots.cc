@@ -65,6 +65,7 @@ Result<Engine::Slot*> Engine::Load(const TenantId& tenant, RunNo run, Instant no
   if (const auto found = slots_.find(run); found != slots_.end()) return found->second.get();
   HEADWORKS_TRY(CheckLoadable(run));
   HEADWORKS_ASSIGN(auto image, database_.runs().LoadRun(tenant, run));
+  round_states_ += image.tasks.size() + kLoadStates;
   if (!image.header.stuck_reason.empty()) {
     stuck_works_.try_emplace(run);
     return Error{Code::kConflict, "the run is parked as stuck; see 'headworks runs unstick'"};
@@ -125,8 +126,9 @@ void Engine::RestoreAttempts(Slot& slot, const store::RunImage& image,
     holders.emplace(row.task, &image.holders[i]);
     if ((row.state == model::TaskState::kRunning || row.zombie) &&
         image.holders[i] != options_.owner)
-      slot.claims.emplace(row.task, Claim{row.epoch, image.holders[i], false});
-    else if (row.reason == model::Reason::kPending || row.reason == model::Reason::kUnknown)
+      slot.claims.emplace(row.task, Claim{row.epoch, image.holders[i], false, clock_.Monotonic()});
+    else if (row.state == model::TaskState::kQueued &&
+             (row.reason == model::Reason::kPending || row.reason == model::Reason::kUnknown))
       // Its clock goes on: no further incarnation gives it another hour.
       overdue_.try_emplace(
           {run, row.task, row.epoch},

@@ -10,18 +10,27 @@ using executor::Word;
 
 void Engine::Hear(Word word, std::function<void(Heard)> reply) {
   std::unique_lock lock(mutex_);
-  // An engine that lost its shards judges nothing any more.
-  if (published_.lost || waiting_words_ >= options_.max_waiting_words) {
+  const std::size_t bytes = BytesOf(word);
+  // One that is too large by itself is heard when no other waits.
+  const bool full =
+      waiting_words_ >= options_.max_waiting_words ||
+      (waiting_words_ > 0 && waiting_word_bytes_ + bytes > options_.max_waiting_word_bytes);
+  if (full) {
     lock.unlock();
     return reply(Reply::kAskAgain);
   }
   ++waiting_words_;
+  waiting_word_bytes_ += bytes;
   lock.unlock();
   const TenantId tenant = word.key.tenant;
   const RunNo run = word.key.run;
   Post(Work{.tenant = tenant,
             .run = run,
             .what = WordWork{.word = std::move(word), .done = std::move(reply)}});
+}
+
+std::size_t Engine::BytesOf(const Word& word) {
+  return word.holder.size() + word.outcome.output.size() + word.outcome.error.size();
 }
 
 bool Engine::ApplyWord(Work& work, WordWork& spoken) {
@@ -35,22 +44,21 @@ bool Engine::ApplyWord(Work& work, WordWork& spoken) {
   Visit(slot);
   const bool known = !slot.deleted && slot.run.header.tenant == work.tenant &&
                      spoken.word.key.task.value < slot.run.tasks.size();
-  spoken.reply = known ? Judge(slot, spoken.word) : Reply::kStop;
-  if (spoken.reply != Reply::kStop) return true;
+  spoken.reply = known ? Judge(slot, spoken.word) : Heard(Reply::kStop);
+  if (Reply(spoken.reply) != Reply::kStop) return true;
   // Nothing but this stops code that may be another owner's, and no commit checks it.
-  if (IsUnfenced(slot.run.header.shard))
+  if (StillOwns(slot.run.header.shard))
     ++stats_.fenced;
   else
     spoken.reply = Reply::kAskAgain;
   return true;
 }
 
-bool Engine::IsUnfenced(Shard shard) {
-  if (unfenced_.contains(shard)) return true;
+bool Engine::StillOwns(Shard shard) {
+  if (const auto known = owned_.find(shard); known != owned_.end()) return known->second;
   const auto guard = database_.runs().ReadGuard(shard);
-  if (!guard || guard->term != guards_[static_cast<std::size_t>(shard.value)].term) return false;
-  unfenced_.insert(shard);
-  return true;
+  const bool owns = guard && guard->term == guards_[static_cast<std::size_t>(shard.value)].term;
+  return owned_[shard] = owns;
 }
 
 Engine::Claim* Engine::ClaimOf(Slot& slot, TaskNo task, Epoch epoch) {
@@ -67,6 +75,7 @@ Heard Engine::Judge(Slot& slot, const Word& word) {
   if (claim == nullptr && word.kind == Word::Kind::kStarted) return ClaimStart(slot, word);
   if (claim == nullptr || claim->holder != word.holder) return Reply::kStop;
   claim->heard = true;
+  claim->heard_at = clock_.Monotonic();
   if (word.kind != Word::Kind::kVerdict)
     return {task.cancel_sent ? Reply::kCancel : Reply::kGoOn, task.since};
   const auto stepped = StepSlot(slot, model::AttemptEnded{key.task, key.epoch, word.outcome});
@@ -85,8 +94,8 @@ Heard Engine::ClaimStart(Slot& slot, const Word& word) {
     return StepSlot(slot, over) ? Reply::kStop : Reply::kAskAgain;
   }
   if (task.state != model::TaskState::kQueued) return Reply::kStop;
-  slot.claims.insert_or_assign(key.task, Claim{key.epoch, word.holder});
   if (!StepSlot(slot, model::AttemptStarted{key.task, key.epoch})) return Reply::kAskAgain;
+  slot.claims.insert_or_assign(key.task, Claim{key.epoch, word.holder, true, clock_.Monotonic()});
   soft_failures_.erase({key.run, key.task, key.epoch});  // it was dispatched, whatever was said
   return {Reply::kGoOn, task.since};
 }

@@ -35,6 +35,8 @@ std::string EnginePeer::Leftovers(const Engine& engine) {
   add("works for later", engine.later_.size());
   add("unacknowledged offers", engine.soft_failures_.size());
   add("offers that were once not answered", engine.overcome_failures_.size());
+  add("overdue attempts", engine.overdue_.size());
+  add("holders of permits to load", engine.holders_.size());
   add("late answers", engine.late_.size());
   add("attempts to inspect", engine.to_inspect_.size());
   add("stuck runs", engine.stuck_works_.size());

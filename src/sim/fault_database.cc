@@ -196,8 +196,59 @@ Result<std::vector<store::Permit>> FaultDatabase::ListPermits(const TenantId& te
   return inner_.limits().ListPermits(tenant);
 }
 
+Result<store::RunRecord> FaultDatabase::GetRun(const TenantId& tenant, std::string_view reference) {
+  return inner_.query().GetRun(tenant, reference);
+}
+
+Result<std::vector<store::RunRecord>> FaultDatabase::ListRuns(const TenantId& tenant,
+                                                              const RunFilter& filter) {
+  return inner_.query().ListRuns(tenant, filter);
+}
+
+Result<std::vector<store::RunRecord>> FaultDatabase::ListActive(const TenantId& tenant,
+                                                                const ActiveFilter& filter) {
+  if (Fails("list active")) return Unavailable("list active");
+  return inner_.query().ListActive(tenant, filter);
+}
+
+Result<std::size_t> FaultDatabase::CountActive(const TenantId& tenant, const ActiveFilter& filter) {
+  if (Fails("count active")) return Unavailable("count active");
+  return inner_.query().CountActive(tenant, filter);
+}
+
+Result<std::vector<Instant>> FaultDatabase::ListStarts(const model::Namespace& name,
+                                                       std::string_view key, Instant after) {
+  if (Fails("list starts")) return Unavailable("list starts");
+  return inner_.query().ListStarts(name, key, after);
+}
+
+Result<std::vector<store::TaskRecord>> FaultDatabase::ListTasks(const TenantId& tenant, RunNo run,
+                                                                std::optional<TaskNo> after,
+                                                                std::size_t limit) {
+  return inner_.query().ListTasks(tenant, run, after, limit);
+}
+
+Result<std::vector<model::AttemptRecord>> FaultDatabase::ListAttempts(
+    const TenantId& tenant, RunNo run, std::optional<TaskNo> task, Epoch after, std::size_t limit) {
+  return inner_.query().ListAttempts(tenant, run, task, after, limit);
+}
+
+Result<std::vector<model::RunEventRecord>> FaultDatabase::ListEvents(const TenantId& tenant,
+                                                                     RunNo run, std::size_t limit) {
+  return inner_.query().ListEvents(tenant, run, limit);
+}
+
+Result<std::vector<store::TaskEnd>> FaultDatabase::ReadEnds(const TenantId& tenant, RunNo run,
+                                                            std::span<const TaskNo> tasks) {
+  return inner_.query().ReadEnds(tenant, run, tasks);
+}
+
+Result<std::string> FaultDatabase::ReadInput(const TenantId& tenant, RunNo run) {
+  return inner_.query().ReadInput(tenant, run);
+}
+
 Result<std::vector<store::Permit>> FaultDatabase::ListAllPermits() {
-  if (incarnation_.crashed) return Unavailable("list permits");
+  if (Fails("list permits")) return Unavailable("list permits");
   return inner_.limits().ListAllPermits();
 }
 

@@ -131,6 +131,9 @@ class MetricsTest(MonitoredCase):
         "headworks_attempts_superseded_total": (
             "src/engine/tests/measure_test.cc",
             "TEST_F(MeasureTest, VerdictThatComesTwiceIsCountedAsSuperseded)"),
+        "headworks_tasks_above_pool_limit": (
+            "src/engine/tests/permits_test.cc",
+            "TEST_F(PermitsTest, AskAboveALoweredLimitHoldsUpNobody)"),
         "headworks_permits_astray_total": (
             "src/engine/tests/permits_test.cc",
             "TEST_F(PermitsTest, AuditFindsAPermitThatWasNeverFreed)"),

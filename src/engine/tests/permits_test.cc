@@ -147,11 +147,13 @@ TEST_F(PermitsTest, AskAboveALoweredLimitHoldsUpNobody) {
   Tick(2);
   EXPECT_EQ(Row(heavy, 0).reason, Reason::kPermit);
   EXPECT_EQ(Row(light, 0).state, TaskState::kQueued);
+  EXPECT_EQ(engine_.stats().tasks_above_limit, 1U);
   SetPool("gpu", 6);
   clock_.Advance(Pools::kFresh);
   Tick(2);
   EXPECT_EQ(Row(heavy, 0).state, TaskState::kQueued);
   EXPECT_EQ(Held(), 6);
+  EXPECT_EQ(engine_.stats().tasks_above_limit, 0U);
 }
 
 TEST_F(PermitsTest, PoolThatIsNotThereOrEmptyLetsNothingStart) {
@@ -475,6 +477,49 @@ TEST_F(PermitsTest, AuditFindsAPermitThatWasNeverFreed) {
   clock_.Advance(std::chrono::minutes(5));
   Tick();
   EXPECT_EQ(engine_.stats().permits_astray, 1U);
+}
+
+TEST_F(PermitsTest, AuditFindsAPermitOfARunThatIsOver) {
+  SetPool("gpu", 2);
+  const RunNo run = Begin(*Weights("w", {1}));
+  End(run, 0);
+  Tick();
+  store_.extra_permit = {.tenant = tenant_,
+                         .pool = "gpu",
+                         .run = run,
+                         .epoch = Epoch(1),
+                         .task = TaskNo(0),
+                         .weight = 1};
+  ASSERT_TRUE(engine_.Close());
+  Engine next{{.owner = "next"}, store_,  dispatcher_, evaluator_, clock_,
+              random_,           logger_, nullptr};
+  ASSERT_TRUE(next.Open());
+  next.Tick();
+  clock_.Advance(std::chrono::minutes(6));
+  next.Tick();
+  EXPECT_EQ(next.stats().permits_astray, 1U);
+  EXPECT_TRUE(next.Close());
+}
+
+TEST_F(PermitsTest, HoldersAreAskedForOneAtATimeWhileTheStoreDoesNotAnswer) {
+  SetPool("gpu", 5);
+  for (int i = 0; i < 5; ++i) Begin(*Weights("w" + std::to_string(i), {1}));
+  ASSERT_TRUE(engine_.Close());
+  Engine next{{.owner = "next"}, store_,  dispatcher_, evaluator_, clock_,
+              random_,           logger_, nullptr};
+  ASSERT_TRUE(next.Open());
+  store_.refuse_loads = true;
+  store_.loads = 0;
+  next.Tick();
+  const int first = store_.loads;
+  EXPECT_LE(first, 3);
+  next.Tick();
+  EXPECT_LE(store_.loads - first, 1) << "not before a second has passed";
+  store_.refuse_loads = false;
+  clock_.Advance(std::chrono::seconds(2));
+  next.Tick();
+  EXPECT_GE(store_.loads - first, 5);
+  EXPECT_TRUE(next.Close());
 }
 
 TEST_F(PermitsTest, EngineThatRecoversNothingGoesOnWithWhoHoldsItsPermits) {

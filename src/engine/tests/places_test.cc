@@ -198,6 +198,105 @@ TEST_F(PlacesTest, RunThatGoesToTheLineOfItsKeyLeavesItsPlaceToTheNext) {
   EXPECT_EQ(State(a3), RunState::kRunning);
 }
 
+TEST_F(PlacesTest, TurnOfAKeyIsPassedOnWhenItsRunIsCancelled) {
+  auto definition = With({.key = "k", .limit = 1})->definition();
+  definition.max_active_runs = 2;
+  const auto workflow = Put(std::move(definition));
+  const RunNo k1 = Begin(*workflow, "k"), k2 = Begin(*workflow, "k"), k3 = Begin(*workflow, "k");
+  const RunNo x = Begin(*workflow, "x"), y = Begin(*workflow, "y");
+  EXPECT_EQ(State(x), RunState::kRunning);
+  End(k1);  // y takes its place, and k2 has the turn of the key
+  Tick(4);
+  ASSERT_EQ(State(y), RunState::kRunning);
+  ASSERT_EQ(State(k2), RunState::kPending);
+  Execute(control::CommandKind::kCancel, k2);
+  Tick(2);
+  End(x);
+  End(y);
+  Tick(4);
+  EXPECT_EQ(State(k3), RunState::kRunning);
+}
+
+TEST_F(PlacesTest, RunOfAVersionThatAllowsFewerIsNotPassedForEver) {
+  auto definition = Tasks("w", 1);
+  definition.max_active_runs = 1;
+  const auto narrow = Put(definition);
+  definition.max_active_runs = 3;
+  const auto wide = Put(definition);
+  const RunNo first = Begin(*narrow, ""), old = Begin(*narrow, "");
+  const RunNo young = Begin(*wide, "");
+  EXPECT_EQ(State(young), RunState::kPending) << "behind the old one";
+  const RunNo urgent = Begin(*wide, "", 5);
+  EXPECT_EQ(State(urgent), RunState::kRunning) << "by its priority before it";
+  End(first);
+  EXPECT_EQ(State(old), RunState::kPending);
+  End(urgent);
+  Tick(4);
+  EXPECT_EQ(State(old), RunState::kRunning);
+  EXPECT_EQ(State(young), RunState::kRunning);
+}
+
+TEST_F(PlacesTest, RunThatWasNeverWrittenIsBeforeNobody) {
+  auto definition = Tasks("w", 1);
+  definition.max_active_runs = 1;
+  const auto narrow = Put(definition);
+  definition.max_active_runs = 2;
+  const auto wide = Put(definition);
+  const RunNo first = Begin(*wide, "");
+  store_.before = [&](const store::Round& round) -> Status {
+    for (const auto& write : round.runs)
+      if (write.insert_input) return Error{Code::kInternal, "constraint failed"};
+    return {};
+  };
+  EXPECT_FALSE(StartWith(*narrow, ""));
+  store_.before = [](const auto&) { return Status(); };
+  EXPECT_EQ(State(Begin(*wide, "")), RunState::kRunning);
+  EXPECT_EQ(State(first), RunState::kRunning);
+}
+
+TEST_F(PlacesTest, PausedRunLetsOthersPassAndComesBack) {
+  const auto workflow = With({.limit = 1});
+  const RunNo first = Begin(*workflow, ""), second = Begin(*workflow, "");
+  const RunNo third = Begin(*workflow, ""), fourth = Begin(*workflow, "");
+  Execute(control::CommandKind::kPause, second);
+  Tick(2);
+  End(first);
+  EXPECT_EQ(State(second), RunState::kPending);
+  EXPECT_EQ(State(third), RunState::kRunning);
+  Execute(control::CommandKind::kResume, second);
+  Tick(2);
+  EXPECT_EQ(State(second), RunState::kPending) << "the place is taken";
+  End(third);
+  EXPECT_EQ(State(second), RunState::kRunning) << "it is the oldest";
+  EXPECT_EQ(State(fourth), RunState::kPending);
+}
+
+TEST_F(PlacesTest, PausedRunStaysAsideInTheNextEngine) {
+  const auto workflow = With({.limit = 1});
+  const RunNo first = Begin(*workflow, ""), second = Begin(*workflow, "");
+  Execute(control::CommandKind::kPause, second);
+  Tick(2);
+  End(first);
+  ASSERT_TRUE(engine_.Close());
+  Engine next{{.owner = "next"}, store_,  dispatcher_, evaluator_, clock_,
+              random_,           logger_, nullptr};
+  ASSERT_TRUE(next.Open());
+  const auto tick = [&] {
+    for (int i = 0; i < 6; ++i) {
+      next.Tick();
+      clock_.Advance(std::chrono::milliseconds(10));
+    }
+  };
+  tick();
+  EXPECT_EQ(State(second), RunState::kPending);
+  EXPECT_GT(next.Tick(), clock_.Monotonic()) << "it is not looked at again and again";
+  next.Execute({.tenant = tenant_, .kind = control::CommandKind::kResume, .run = second},
+               [](const Status& done) { EXPECT_TRUE(done); });
+  tick();
+  EXPECT_EQ(State(second), RunState::kRunning);
+  EXPECT_TRUE(next.Close());
+}
+
 TEST_F(PlacesTest, CancelPreviousActsThoughTheWorkflowIsFull) {
   auto definition =
       With({.key = "k", .limit = 1, .on_conflict = OnConflict::kCancelPrevious})->definition();

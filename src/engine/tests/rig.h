@@ -86,6 +86,7 @@ class WatchedStore final : public store::Database,
   int pool_lists = 0;
   bool hide_permits = false;
   bool refuse_pools = false;
+  bool refuse_loads = false;
   bool refuse_permits = false;
   std::optional<store::Permit> extra_permit;
   std::vector<store::Round> sent;
@@ -119,6 +120,7 @@ class WatchedStore final : public store::Database,
   }
   Result<store::RunImage> LoadRun(const TenantId& tenant, RunNo run) override {
     ++loads;
+    if (refuse_loads) return Error{Code::kUnavailable, "the disk is gone"};
     return inner_->runs().LoadRun(tenant, run);
   }
   Result<std::vector<model::RunHeader>> ListDue(std::span<const Shard> shards, Instant until,

@@ -20,10 +20,10 @@ class WordsTest : public EngineTest {
     ASSERT_EQ(dispatcher_.taken.size(), 1U);
     key_ = dispatcher_.taken[0].key;
   }
-  /// What is said after so many ticks; kAskAgain also if nothing is.
-  Reply Say(Engine& engine, const model::AttemptKey& key, const std::string& holder,
-            Word::Kind kind, model::Outcome outcome = {}) {
-    auto reply = std::make_shared<Reply>(Reply::kAskAgain);
+  /// What is said after two ticks; nothing = no answer.
+  std::optional<Reply> Say(Engine& engine, const model::AttemptKey& key, const std::string& holder,
+                           Word::Kind kind, model::Outcome outcome = {}) {
+    auto reply = std::make_shared<std::optional<Reply>>();
     engine.Hear({key, holder, kind, std::move(outcome)}, [reply](Reply said) { *reply = said; });
     for (int i = 0; i < 2; ++i) {
       engine.Tick();
@@ -31,7 +31,8 @@ class WordsTest : public EngineTest {
     }
     return *reply;
   }
-  Reply Say(const std::string& holder, Word::Kind kind, model::Outcome outcome = {}) {
+  std::optional<Reply> Say(const std::string& holder, Word::Kind kind,
+                           model::Outcome outcome = {}) {
     return Say(engine_, key_, holder, kind, std::move(outcome));
   }
   std::shared_ptr<Result<control::Started>> start_;
@@ -58,8 +59,8 @@ TEST_F(WordsTest, OneHolderIsLetInAndTheRowSaysWhich) {
 
 TEST_F(WordsTest, NobodyIsLetInBeforeTheCommit) {
   store_.before = [](const auto&) { return Status(Error{Code::kAtCapacity, "full"}); };
-  EXPECT_EQ(Say("w1", Word::Kind::kStarted), Reply::kAskAgain);
-  EXPECT_EQ(Say("w2", Word::Kind::kStarted), Reply::kAskAgain);
+  EXPECT_EQ(Say("w1", Word::Kind::kStarted), std::nullopt);
+  EXPECT_EQ(Say("w2", Word::Kind::kStarted), std::nullopt);
   EXPECT_EQ(Record().row.state, TaskState::kQueued);
   store_.before = [](const auto&) { return Status(); };
   clock_.Advance(2s);
@@ -126,11 +127,12 @@ TEST_F(WordsTest, TheNextEngineKnowsWhoWasLetIn) {
   Engine next({.owner = "next"}, store_, dispatcher_, evaluator_, clock_, random_, logger_,
               nullptr);
   ASSERT_TRUE(next.Open());
+  const std::size_t offers = dispatcher_.taken.size();
   EXPECT_EQ(Say(next, key_, "w2", Word::Kind::kHeartbeat), Reply::kStop);
   EXPECT_EQ(Say(next, key_, "w2", Word::Kind::kStarted), Reply::kStop);
   EXPECT_EQ(Say(next, key_, "w1", Word::Kind::kHeartbeat), Reply::kGoOn);
   EXPECT_EQ(Record().holder, "w1");
-  EXPECT_EQ(dispatcher_.taken.back().key, key_) << "what its executor does not have is offered";
+  EXPECT_EQ(dispatcher_.taken.size(), offers) << "its gate is taken, whatever its executor says";
   EXPECT_EQ(Say(next, key_, "w1", Word::Kind::kVerdict, {.verdict = Verdict::kSucceeded}),
             Reply::kGoOn);
   EXPECT_EQ(Stored(run()).state, model::RunState::kSucceeded);
@@ -143,12 +145,14 @@ TEST_F(WordsTest, AnOwnerThatWasStopsNobody) {
               nullptr);
   ASSERT_TRUE(next.Open());
   next.Tick();
+  const std::size_t offers = dispatcher_.taken.size();
   EXPECT_EQ(Say(next, key_, "w1", Word::Kind::kStarted), Reply::kGoOn);
   EXPECT_EQ(Say(engine_, key_, "w1", Word::Kind::kHeartbeat), Reply::kAskAgain)
       << "it knows of no holder";
   EXPECT_EQ(Say(engine_, key_, "w2", Word::Kind::kStarted), Reply::kAskAgain)
       << "it would let in a second one";
   EXPECT_TRUE(engine_.stats().lost);
+  EXPECT_EQ(dispatcher_.taken.size(), offers) << "nor does it offer what its executor has not";
   EXPECT_EQ(Record().holder, "w1");
   EXPECT_EQ(Say(next, key_, "w2", Word::Kind::kStarted), Reply::kStop);
   EXPECT_TRUE(next.Close());
@@ -176,6 +180,108 @@ TEST_F(WordsTest, WhoeverIsNotAnsweredWhenTheEngineClosesAsksAgain) {
   engine_.Hear({key_, "w1", Word::Kind::kStarted}, [&](Reply said) { reply = said; });
   ASSERT_TRUE(engine_.Close());
   EXPECT_EQ(reply, Reply::kAskAgain);
+}
+
+TEST_F(WordsTest, WhoSpeaksToAClosedOrLostEngineIsAnswered) {
+  clock_.Advance(11s);
+  Engine next({.owner = "next"}, store_, dispatcher_, evaluator_, clock_, random_, logger_,
+              nullptr);
+  ASSERT_TRUE(next.Open());
+  std::vector<Reply> replies;
+  const auto say = [&](Engine& engine) {
+    engine.Hear({key_, "w1", Word::Kind::kStarted}, [&](Reply said) { replies.push_back(said); });
+  };
+  say(engine_);
+  engine_.Tick();  // finds that it is no longer the owner
+  ASSERT_TRUE(engine_.stats().lost);
+  EXPECT_EQ(replies, std::vector{Reply::kAskAgain});
+  say(engine_);
+  EXPECT_EQ(replies.size(), 2U);
+  ASSERT_TRUE(next.Close());
+  say(next);
+  EXPECT_EQ(replies, std::vector(3, Reply::kAskAgain));
+  bool refused = false;
+  next.Execute({.tenant = tenant_, .kind = control::CommandKind::kCancel, .run = run()},
+               [&](const Status& done) { refused = done.error().code == Code::kUnavailable; });
+  EXPECT_TRUE(refused);
+}
+
+TEST_F(WordsTest, AnAttemptThatNobodyHasAndNobodySpeaksForIsALoss) {
+  EXPECT_EQ(Say("w1", Word::Kind::kStarted), Reply::kGoOn);
+  ASSERT_TRUE(engine_.Close());
+  Engine next({.owner = "next"}, store_, dispatcher_, evaluator_, clock_, random_, logger_,
+              nullptr);
+  ASSERT_TRUE(next.Open());
+  const auto pass = [&](Duration time) {
+    for (Duration gone{0}; gone < time; gone += 10s) {
+      next.Tick();
+      clock_.Advance(10s);
+    }
+  };
+  const Duration patience = dispatcher_.taken[0].task().start_timeout;
+  pass(patience - 20s);
+  EXPECT_EQ(Say(next, key_, "w1", Word::Kind::kHeartbeat), Reply::kGoOn);
+  pass(patience - 20s);
+  EXPECT_EQ(Record().row.epoch, key_.epoch) << "it was heard meanwhile";
+  pass(90s);
+  EXPECT_NE(Record().row.epoch, key_.epoch);
+  const auto attempts = store_.query().ListAttempts(tenant_, run(), TaskNo(0), Epoch(0), 10);
+  ASSERT_EQ(attempts->size(), 1U);
+  EXPECT_EQ(attempts->at(0).outcome.verdict, Verdict::kLost);
+  EXPECT_NE(attempts->at(0).outcome.error.find("w1, which began it, has said nothing for"),
+            std::string::npos)
+      << attempts->at(0).outcome.error;
+  EXPECT_TRUE(next.Close());
+}
+
+TEST_F(WordsTest, BytesThatWaitAreBounded) {
+  ASSERT_TRUE(engine_.Close());
+  Engine next({.owner = "next", .max_waiting_word_bytes = 100}, store_, dispatcher_, evaluator_,
+              clock_, random_, logger_, nullptr);
+  ASSERT_TRUE(next.Open());
+  int refused = 0;
+  const auto say = [&](std::size_t bytes) {
+    next.Hear({key_, "", Word::Kind::kVerdict, {.output = std::string(bytes, 'x')}},
+              [&](Reply said) { refused += said == Reply::kAskAgain ? 1 : 0; });
+  };
+  say(200);  // alone
+  say(1);
+  EXPECT_EQ(refused, 1);
+  next.Tick();
+  refused = 0;
+  say(60);
+  say(40);
+  EXPECT_EQ(refused, 0);
+  say(1);
+  EXPECT_EQ(refused, 1);
+  EXPECT_TRUE(next.Close());
+}
+
+TEST_F(WordsTest, RunsThatWordsBringBackAreReadInSeveralRounds) {
+  std::vector<RunNo> runs;
+  for (int i = 0; i < 5; ++i) {
+    const auto started = Start(*Put(Tasks("large" + std::to_string(i), 10'000)));
+    Tick(2);
+    runs.push_back((*started)->run);
+    Execute(control::CommandKind::kCancel, runs.back());
+    Tick(20);
+    for (const auto& attempt : dispatcher_.taken)
+      engine_.Ended(attempt.key, {.verdict = Verdict::kCancelled});
+    dispatcher_.taken.clear();
+    Tick(20);
+    ASSERT_TRUE(model::IsTerminal(Stored(runs.back()).state));
+  }
+  int answered = 0;
+  for (const RunNo run : runs) {
+    auto key = key_;
+    key.run = run;
+    engine_.Hear({key, "w1", Word::Kind::kHeartbeat}, [&](Reply) { ++answered; });
+  }
+  store_.loads = 0;
+  engine_.Tick();
+  EXPECT_LE(store_.loads, 2);
+  Tick(5);
+  EXPECT_EQ(answered, 5);
 }
 
 TEST_F(WordsTest, WordsThatWaitAreBounded) {

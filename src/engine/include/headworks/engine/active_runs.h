@@ -51,7 +51,7 @@ class ActiveRuns {
   };
 
   /// Nothing is counted: no workflow that limits its runs was used.
-  bool empty() const { return groups_.empty(); }
+  bool empty() const { return groups_.empty() && waiting_.empty(); }
   /// False: it is to be learnt.
   bool Knows(const RunGroup& group, const Limit& limit) const;
   /// From now on the group is counted; `active` are under way in the store, and the round under
@@ -60,10 +60,17 @@ class ActiveRuns {
   void Learn(const RunGroup& group, const Limit& limit, std::size_t active, std::size_t starting,
              std::vector<Duration> starts);
   void BeginRound();
-  /// Whether there is a place for one more.  Of a group that is known.
-  bool HasPlace(const RunGroup& group, const Limit& limit, Duration now);
+  /// Whether there may be a place for yet another one, once the one that asked last has started.
+  bool MayHaveMore(const RunGroup& group) const;
+  /// Whether there is a place for this one, which is not in the group's line.  Of a group that is
+  /// known.  Nobody goes past one that is before it there, whatever limit each of them knows.
+  bool HasPlace(const RunGroup& group, const Limit& limit, const model::RunHeader& run,
+                Duration now);
   /// From now on the run waits for a place in the group, and in no other.
   void Wait(const model::RunHeader& run, const RunGroup& group);
+  /// It waits, but stands in no line: it is paused.
+  void StandAside(const model::RunHeader& run, const RunGroup& group);
+  bool StandsAside(RunNo run) const;
   /// The round under way made a run active: started or rerun, with or without a place.
   void Started(const RunGroup& group);
   /// A commit made a run of the group active, or no longer active.
@@ -92,6 +99,7 @@ class ActiveRuns {
   struct Counts {
     std::size_t active = 0;
     std::size_t starting = 0;  // in the round under way
+    std::size_t widest = 0;    // the highest limit that somebody asked with; 0 = none
     Duration per{0};           // starts are known so far back
     std::deque<Duration> starts{};
     std::optional<Duration> due{};
@@ -102,7 +110,9 @@ class ActiveRuns {
   Groups groups_;
   std::vector<RunGroup> started_;                // in the round under way
   std::set<std::pair<Duration, RunGroup>> due_;  // of groups with `due`
-  std::unordered_map<RunNo, std::pair<RunGroup, Place>> waiting_;
+  static Place PlaceOf(const model::RunHeader& run) { return {-run.priority, run.run_no}; }
+
+  std::unordered_map<RunNo, std::pair<RunGroup, Place>> waiting_;  // in a line, or aside
 
   void SetDue(Groups::iterator group, std::optional<Duration> due);
 };

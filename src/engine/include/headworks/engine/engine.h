@@ -67,6 +67,7 @@ struct EngineOptions {
   std::size_t max_waiting_starts = 100'000;
   /// Words that wait for theirs; beyond it Hear answers kAskAgain at once.
   std::size_t max_waiting_words = 100'000;
+  std::size_t max_waiting_word_bytes = std::size_t{64} << 20;
 };
 
 /// One committed change, for whoever watches.  What it refers to lives until the call returns.
@@ -170,7 +171,9 @@ class Engine final : public executor::AttemptSink,
   struct Claim {
     Epoch epoch;
     std::string holder;
-    bool heard = true;  // false: as an earlier incarnation stored it, which may be its own name
+    /// False: as an earlier incarnation stored it, which may be its own name.
+    bool heard = true;
+    Duration heard_at{0};  // its last word; until then: when it was loaded
   };
   /// By what the lists of a store find a run.
   struct Listing {
@@ -248,6 +251,12 @@ class Engine final : public executor::AttemptSink,
       return due != other.due ? due > other.due : ref > other.ref;
     }
   };
+  /// Task states that are loaded in one go: one large run, or many small ones.
+  static constexpr std::size_t kAdmitStates = 20'000;
+  /// What a run that has to be read counts for beside its tasks.
+  static constexpr std::size_t kLoadStates = 64;
+  /// A store that did not answer is asked again after this.
+  static constexpr Duration kScanAgain = std::chrono::seconds(1);
   /// So few are not worth the look.
   static constexpr std::size_t kFewTimers = 1'024;
   /// A run counts towards limits until the last of its attempts is provably over.
@@ -309,6 +318,8 @@ class Engine final : public executor::AttemptSink,
   Duration NextDue() const;
   void Enqueue(Work work);
   void KeepLease();
+  /// As far as this engine knows: nobody else can have taken over.
+  bool OwnsShards() const { return !lost_ && clock_.Monotonic() < lease_end_; }
   void Publish();
 
   // overdue.cc
@@ -329,8 +340,9 @@ class Engine final : public executor::AttemptSink,
   // words.cc
   bool ApplyWord(Work& work, WordWork& spoken);
   executor::Heard Judge(Slot& slot, const executor::Word& word);
-  /// Whether the store still calls it the owner.
-  bool IsUnfenced(Shard shard);
+  /// Whether the store still calls this engine the owner.
+  bool StillOwns(Shard shard);
+  static std::size_t BytesOf(const executor::Word& word);
   executor::Heard ClaimStart(Slot& slot, const executor::Word& word);
   /// Who holds the attempt by its start gate; nullptr = nobody.
   static Claim* ClaimOf(Slot& slot, TaskNo task, Epoch epoch);
@@ -363,6 +375,10 @@ class Engine final : public executor::AttemptSink,
   static bool IsQueueTask(const Work& work);
   void SetAside(std::vector<Work> works);
   void Answer(std::vector<Work>& works);
+  /// Whoever still waits gets an answer, and so does whoever asks from now on; what is in the inbox
+  /// stays there.
+  void AnswerAll();
+  void Refuse(std::vector<Work> works);
   void Lose(const Error& error);
 
   // perform.cc
@@ -375,6 +391,8 @@ class Engine final : public executor::AttemptSink,
     std::vector<Change> told;
   };
   void PerformSlot(Slot& slot, Effects& effects);
+  /// Whether it takes places of its groups now, and who gets those that it left.
+  void CountActive(Slot& slot);
   void Offer(const executor::Attempt& attempt);
   /// What each disposition leads to, whether it came at once or late.
   void Answered(const Slot& slot, const executor::Attempt& attempt,
@@ -391,10 +409,12 @@ class Engine final : public executor::AttemptSink,
   void ApplyUnknown(const Slot& slot, const executor::Attempt& attempt, const std::string& why);
   void ApplyPending(const Slot& slot, const executor::Attempt& attempt, const std::string& reason);
   void ApplyAbsence(const executor::Attempt& attempt, const model::TaskRun& task);
+  /// Its executor does not have it, but somebody was let in.
+  void ApplyHeldAbsence(const executor::Attempt& attempt, const Claim& claim);
   /// What an executor of this incarnation took it has no more.
   void ApplyOverdueAbsence(const executor::Attempt& attempt, Overdue& overdue);
   /// The owner ends an epoch that no executor has (I5).
-  void EndUnstarted(const LiveRef& ref, model::Verdict verdict);
+  void EndUnstarted(const LiveRef& ref, model::Verdict verdict, std::string_view why = {});
   void CancelAttempt(Slot& slot, TaskNo task, Epoch epoch);
   void Doubt(const executor::Attempt& attempt);
   void Ask(const Slot& slot, const model::Changes::Evaluation& asked);
@@ -410,7 +430,8 @@ class Engine final : public executor::AttemptSink,
   /// Whether a pending run may start by its workflow's `max_active_runs` and `concurrency`; if not,
   /// it waits from now on.
   Result<bool> TakePlace(const Slot& slot);
-  Result<bool> HasPlace(const RunGroup& group, const ActiveRuns::Limit& limit);
+  Result<bool> HasPlace(const RunGroup& group, const ActiveRuns::Limit& limit,
+                        const model::RunHeader& run);
   /// Runs of the group that are under way in the store.
   Result<std::size_t> ActiveIn(const RunGroup& group);
   /// Begins to count the runs of a group.
@@ -440,6 +461,8 @@ class Engine final : public executor::AttemptSink,
   PermitAsk AskOf(const Slot& slot, const ReadyTask& ready) const;
   /// What a step queued and ended, from these positions on, takes and frees permits.
   void MovePermits(Slot& slot, std::size_t attempts, std::size_t offers);
+  /// Tasks of the round under way that are no longer ready wait for no permits.
+  void ForgetAsks();
   void WritePermits(const Slot& slot, store::RunWrite& write, Instant now) const;
   /// Tasks that could have their permits now compete for credit.
   void ReservePermits();
@@ -448,7 +471,7 @@ class Engine final : public executor::AttemptSink,
   /// Compares who holds permits with who should (I9), and complains.
   void AuditPermits();
 
-  void CountActive(Slot& slot);
+  // measure.cc
   /// What a commit changed, in stats_ and in the log.
   void Measure(Slot& slot);
   /// One line for each Dispatch, another for what comes late.
@@ -502,8 +525,10 @@ class Engine final : public executor::AttemptSink,
   std::vector<Mail> mail_;
   std::size_t waiting_starts_ = 0;
   std::size_t waiting_words_ = 0;
+  std::size_t waiting_word_bytes_ = 0;
   bool woken_ = false;
   bool queueing_stopped_ = false;
+  bool closed_ = false;    // whoever asks is refused
   bool appended_ = false;  // to the inbox, as the store says
   EngineStats published_;
 
@@ -525,15 +550,17 @@ class Engine final : public executor::AttemptSink,
   std::optional<std::pair<RunNo, Error>> faulted_;  // its Step failed in the round under way
   std::vector<RunNo> visited_;                      // in order of first visit
   std::vector<Work> after_commit_;                  // what it leads to
-  std::set<Shard> unfenced_;                        // still this engine's when it looked in it
+  std::map<Shard, bool> owned_;                     // what the store says of those looked up in it
+  std::size_t round_states_ = 0;                    // task states that were read for it
   std::size_t round_rows_ = 0;
   std::size_t round_bytes_ = 0;
   bool grant_more_ = false;  // the round was full before all had been asked for
   std::unordered_map<std::string, control::Started> round_start_keys_;
   ActiveRuns active_runs_;
   Pools pools_;
-  /// Runs that hold permits and are to be loaded: at most as many as have had live attempts.
-  std::set<store::RunKey> holders_;
+  std::set<store::RunKey> holders_;  // runs that hold permits and are to be loaded
+  Duration holders_at_{0};
+  std::set<std::pair<std::string, std::string>> woken_pools_;  // tenant, pool: their holders
   Duration limits_at_{0};  // when they are to be read again, should tasks wait for permits
   Duration limits_failed_at_{-Pools::kFresh};  // when they could not be read
   std::vector<Lane> lanes_;
@@ -562,6 +589,7 @@ class Engine final : public executor::AttemptSink,
   std::unordered_set<std::int64_t> inbox_held_;  // rows that are in memory, not yet consumed
   std::int64_t data_version_ = -1;
   Duration lease_due_{0};
+  Duration lease_end_{0};  // unless it is renewed
   bool renewal_failed_ = false;
   // Admission: runs in the store that are not in memory.
   bool due_in_store_ = false;

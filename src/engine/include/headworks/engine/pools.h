@@ -64,14 +64,16 @@ class Pools {
   /// The task, or all of the run, waits no more.
   void Forget(RunNo run, TaskNo task);
   void Forget(RunNo run);
-  /// Tasks of the run that wait.
-  std::vector<TaskNo> WaitingOf(RunNo run) const;
+  /// Whether a task of the run waits.
+  bool IsWaiting(RunNo run) const;
   /// Those that could have their permits now, each once per reservation: they compete for credit.
   std::vector<PermitAsk> Reserve(Duration now);
   /// When to call Reserve again though nothing has changed, by the monotonic clock.
   Duration due() const { return due_; }
 
   std::size_t waiting() const { return asks_.size(); }
+  /// Of these, what waits until a limit is raised.
+  std::size_t above_limit() const { return aside_; }
   /// Those that the pool could serve one day: as many are looked at, at most, to grant one.
   std::size_t in_line(const TenantId& tenant, const std::string& pool) const {
     return pools_.at({tenant.value, pool}).line.size();
@@ -93,9 +95,12 @@ class Pools {
     std::int64_t used = 0;   // committed
     std::int64_t delta = 0;  // of the round under way
     std::map<Place, Ask> line;
-    std::map<Place, Ask> aside;  // above the limit
+    std::map<Place, Ask> aside;   // above the limit
+    std::map<Place, Ask> passed;  // gave up what was reserved for them
     std::map<Place, Ask>& LineOf(int weight) { return weight > limit ? aside : line; }
     std::int64_t free() const { return limit - used - delta; }
+    bool waits() const { return !(line.empty() && aside.empty() && passed.empty()); }
+    bool idle() const { return !waits() && used == 0 && delta == 0; }
   };
   using Key = std::pair<std::string, std::string>;  // tenant, pool
   using Pooled = std::map<Key, Pool>;
@@ -112,7 +117,7 @@ class Pools {
 
   static Place PlaceOf(const ReadyTask& ready) { return {ready.rank, ready.order}; }
   static bool GaveUp(const Ask& ask, Duration now);
-  static void SetLimit(Pool& pool, int limit);
+  void SetLimit(Pool& pool, int limit);
   void Erase(std::map<std::pair<RunNo, TaskNo>, Standing>::iterator ask);
 
   Pooled pools_;
@@ -122,6 +127,7 @@ class Pools {
   std::vector<Holder> freed_;
   std::map<std::pair<RunNo, TaskNo>, Standing> asks_;
   std::int64_t used_ = 0;
+  std::size_t aside_ = 0;
   bool changed_ = false;
   Duration due_ = Duration::max();
 };

@@ -55,6 +55,7 @@ struct EngineStats {
   std::uint64_t timers = 0;
   std::uint64_t permits_held = 0;       // of all pools
   std::uint64_t tasks_for_permits = 0;  // ready tasks that wait for permits
+  std::uint64_t tasks_above_limit = 0;  // of these, as long as no limit is raised
   std::vector<LaneStats> lanes;
   bool queueing = true;  // false: nothing is queued any more, and live_attempts only falls
   bool lost = false;     // another engine owns the shards, or the store is damaged: it has stopped

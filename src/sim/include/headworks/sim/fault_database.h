@@ -37,10 +37,11 @@ struct StoreWeather {
 
 /// A database as one incarnation of an engine sees it: every call may fail as a real one can.
 ///
-/// Appending to the inbox and queries pass straight through: those are other processes' calls.
+/// Appending to the inbox and what only other processes ask pass straight through.
 class FaultDatabase final : public store::Database,
                             private store::RunStore,
                             private store::Inbox,
+                            private store::RunQuery,
                             private store::WorkflowStore,
                             private store::LimitStore {
  public:
@@ -54,11 +55,30 @@ class FaultDatabase final : public store::Database,
 
   store::RunStore& runs() override { return *this; }
   store::Inbox& inbox() override { return *this; }
-  store::RunQuery& query() override { return inner_.query(); }
+  store::RunQuery& query() override { return *this; }
   store::WorkflowStore& workflows() override { return *this; }
   store::LimitStore& limits() override { return *this; }
 
  private:
+  Result<store::RunRecord> GetRun(const TenantId& tenant, std::string_view reference) override;
+  Result<std::vector<store::RunRecord>> ListRuns(const TenantId& tenant,
+                                                 const RunFilter& filter) override;
+  Result<std::vector<store::RunRecord>> ListActive(const TenantId& tenant,
+                                                   const ActiveFilter& filter) override;
+  Result<std::size_t> CountActive(const TenantId& tenant, const ActiveFilter& filter) override;
+  Result<std::vector<Instant>> ListStarts(const model::Namespace& name, std::string_view key,
+                                          Instant after) override;
+  Result<std::vector<store::TaskRecord>> ListTasks(const TenantId& tenant, RunNo run,
+                                                   std::optional<TaskNo> after,
+                                                   std::size_t limit) override;
+  Result<std::vector<model::AttemptRecord>> ListAttempts(const TenantId& tenant, RunNo run,
+                                                         std::optional<TaskNo> task, Epoch after,
+                                                         std::size_t limit) override;
+  Result<std::vector<model::RunEventRecord>> ListEvents(const TenantId& tenant, RunNo run,
+                                                        std::size_t limit) override;
+  Result<std::vector<store::TaskEnd>> ReadEnds(const TenantId& tenant, RunNo run,
+                                               std::span<const TaskNo> tasks) override;
+  Result<std::string> ReadInput(const TenantId& tenant, RunNo run) override;
   Result<std::vector<store::Guard>> Acquire(std::span<const Shard> shards, std::string_view owner,
                                             Duration ttl) override;
   Status Release(std::span<const store::Guard> guards) override;
