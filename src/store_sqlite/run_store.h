@@ -51,15 +51,18 @@ inline constexpr const char* kDueByTime = HEADWORKS_SELECT_DUE
     "wake_at > 0 AND wake_at <= ?1 AND (priority < ?2 OR (priority = ?2 AND run_no > ?3)) "
     "AND (?4 >> shard) & 1 ORDER BY priority DESC, run_no LIMIT ?5";
 
-// A run with live attempts is due at once, or stuck: of each there is an index.
-#define HEADWORKS_SELECT_HELD                                                                 \
-  "SELECT t.executor, r.run_no, count(*) FROM run r JOIN task t ON t.tenant_id = r.tenant_id" \
-  " AND t.run_no = r.run_no WHERE (t.state IN (2, 3) OR t.zombie) AND (?1 >> r.shard) & 1 AND "
-inline constexpr const char* kHeld = HEADWORKS_SELECT_HELD
-    "r.wake_at = 0 AND r.stuck_reason = '' AND r.wake_at < 9223372036854775807 "
-    "GROUP BY t.executor, r.run_no";
+// A run with live attempts is due at once, or stuck: of each there is an index.  It is named and
+// read first, because the planner does not know how few rows are in it.  A pending run has no
+// tasks.
+#define HEADWORKS_SELECT_HELD(index, condition)                                     \
+  "SELECT t.executor, r.run_no, count(*) FROM run r INDEXED BY " index              \
+  " CROSS JOIN task t ON t.tenant_id = r.tenant_id AND t.run_no = r.run_no "        \
+  "WHERE (t.state IN (2, 3) OR t.zombie) AND (?1 >> r.shard) & 1 AND r.state <> 1 " \
+  "AND " condition " GROUP BY t.executor, r.run_no"
+inline constexpr const char* kHeld = HEADWORKS_SELECT_HELD(
+    "run_due", "r.wake_at = 0 AND r.stuck_reason = '' AND r.wake_at < 9223372036854775807");
 inline constexpr const char* kHeldByStuck =
-    HEADWORKS_SELECT_HELD "r.stuck_reason <> '' GROUP BY t.executor, r.run_no";
+    HEADWORKS_SELECT_HELD("run_stuck", "r.stuck_reason <> ''");
 #undef HEADWORKS_SELECT_HELD
 
 // SQLite writes an index anew for every column of it that a statement names, changed or not: so a
