@@ -67,14 +67,16 @@ inline constexpr const char* kHeldByStuck =
 
 // SQLite writes an index anew for every column of it that a statement names, changed or not: so a
 // run that stays where it is in the lists has a statement that names none of theirs.
-#define HEADWORKS_UPDATE_RUN(more)                                                              \
-  "UPDATE run SET state = ?3, reason = ?4, generation = ?5, next_epoch = ?6, started_at = ?7, " \
+#define HEADWORKS_UPDATE_RUN(more, condition)                                                   \
+  "UPDATE run SET reason = ?4, generation = ?5, next_epoch = ?6, started_at = ?7, "             \
   "paused_at = ?8, cancel_requested_at = ?9, finally_started_at = ?10, finally_stopped = ?11, " \
   "expires_at = ?12, stuck_since = ?13, reset_kind = ?14, reset_task = ?15, counts = ?16" more  \
-  " WHERE tenant_id = ?1 AND run_no = ?2"
-inline constexpr const char* kUpdateRun = HEADWORKS_UPDATE_RUN("");
-inline constexpr const char* kRelistRun =
-    HEADWORKS_UPDATE_RUN(", priority = ?17, finished_at = ?18, wake_at = ?19, stuck_reason = ?20");
+  " WHERE tenant_id = ?1 AND run_no = ?2" condition
+/// Changes nothing if the state is another one: it is in the condition of two indexes.
+inline constexpr const char* kUpdateRun = HEADWORKS_UPDATE_RUN("", " AND state = ?3");
+inline constexpr const char* kStartRun = HEADWORKS_UPDATE_RUN(", state = ?3", "");
+inline constexpr const char* kRelistRun = HEADWORKS_UPDATE_RUN(
+    ", state = ?3, priority = ?17, finished_at = ?18, wake_at = ?19, stuck_reason = ?20", "");
 #undef HEADWORKS_UPDATE_RUN
 
 /// Writes all that `round` changes (round_writer.cc), inside the caller's transaction.

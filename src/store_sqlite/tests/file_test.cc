@@ -269,11 +269,12 @@ TEST(SqliteFile, ARunMovesInNoIndexUntilItEnds) {
   const ScratchFolder folder;
   MustOpen(folder.File("db"));
   auto connection = Connection::Open(folder.File("db"), {});
-  // The table, and run_unsuccessful, whose condition is the state.
-  EXPECT_EQ(TreesWritten(**connection, kUpdateRun), 2);
+  EXPECT_EQ(TreesWritten(**connection, kUpdateRun), 1);
+  // The table, run_under_way, and run_unsuccessful, whose condition is the state.
+  EXPECT_EQ(TreesWritten(**connection, kStartRun), 3);
   // And run_due, run_unfinished, run_stuck; run_key_active and run_zombie, in which most runs are
   // never.
-  EXPECT_EQ(TreesWritten(**connection, kRelistRun), 7);
+  EXPECT_EQ(TreesWritten(**connection, kRelistRun), 8);
 }
 
 TEST(SqliteFile, WhoeverAppendsRingsAtTheEnginesDoor) {
@@ -337,11 +338,13 @@ TEST(SqliteFile, ListsReadNoMoreThanTheyAnswer) {
   uses(ListStatement({.states = {RunState::kFailed, RunState::kCancelled}}), "run_unsuccessful");
   uses(ListStatement({.stuck_only = true}), "run_stuck");
   uses(kActiveOfKey, "run_key_active (tenant_id=? AND workflow=? AND concurrency_key=?)");
-  uses(kUnderWay, "run_unfinished");
-  uses(kZombies, "run_zombie");
+  uses(kUnderWay, "run_under_way (tenant_id=? AND workflow=? AND package=?)");
+  uses(kUnfinished, "run_unfinished (tenant_id=?)");
+  uses(kZombies, "run_zombie (tenant_id=?)");
   uses(kCountActiveOfKey, "run_key_active (tenant_id=? AND workflow=? AND concurrency_key=?)");
-  uses(kCountUnderWay, "run_unfinished");
-  uses(kCountZombies, "run_zombie");
+  uses(kCountUnderWay, "run_under_way (tenant_id=? AND workflow=? AND package=?)");
+  uses(kCountUnfinished, "run_unfinished (tenant_id=?)");
+  uses(kCountZombies, "run_zombie (tenant_id=?)");
   uses(kStartsOfKey,
        "PRIMARY KEY (tenant_id=? AND package=? AND workflow=? AND concurrency_key=? AND "
        "started_at>?)");
