@@ -50,14 +50,25 @@ TaskBuilder& TaskBuilder::Needs(std::vector<std::string> upstreams) {
 }
 TaskBuilder& TaskBuilder::Retry(RetryPolicy policy) {
   task_.retry = std::move(policy);
+  task_.Say(model::Gap::kMaxAttempts);
   return *this;
 }
 TaskBuilder& TaskBuilder::Retry(int max_attempts) {
   task_.retry.max_attempts = max_attempts;
+  task_.Say(model::Gap::kMaxAttempts);
   return *this;
 }
 TaskBuilder& TaskBuilder::Timeout(Duration timeout) {
   task_.timeout = timeout;
+  task_.Say(model::Gap::kTimeout);
+  return *this;
+}
+TaskBuilder& TaskBuilder::StartTimeout(Duration timeout) {
+  task_.start_timeout = timeout;
+  return *this;
+}
+TaskBuilder& TaskBuilder::Resources(model::Resources resources) {
+  task_.resources = resources;
   return *this;
 }
 TaskBuilder& TaskBuilder::Deadline(Duration deadline) {

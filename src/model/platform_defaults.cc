@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "validate.h"
 
 /// What the platform says of tasks where nobody else does.
@@ -33,6 +35,9 @@ void FillGaps(const PlatformDefaults& defaults, Task& task) {
   ForEachOfRetry([&](Gap gap, auto member) {
     if (!task.Says(gap)) task.retry.*member = defaults.retry.*member;
   });
+  // Of a delay that is said and one that is filled, the filled one gives way.
+  if (!task.Says(Gap::kMax)) task.retry.max = std::max(task.retry.max, task.retry.initial);
+  if (!task.Says(Gap::kInitial)) task.retry.initial = std::min(task.retry.initial, task.retry.max);
   if (task.start_timeout == Duration(0)) task.start_timeout = defaults.start_timeout;
   if (task.resources.cpu == 0) task.resources.cpu = defaults.resources.cpu;
   if (task.resources.memory == 0) task.resources.memory = defaults.resources.memory;

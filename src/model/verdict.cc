@@ -10,7 +10,7 @@ namespace headworks::model {
 namespace {
 
 constexpr int kMaxDispatchFailures = 6;
-constexpr std::size_t kMaxErrorBytes = 4096;
+constexpr std::size_t kMaxErrorBytes = 4096;  // of what an executor says
 
 /// 5 s doubling to 5 min.
 constexpr RetryPolicy kDispatchBackoff{.max_attempts = kMaxDispatchFailures,
@@ -134,8 +134,10 @@ Status Stepper::On(const AttemptOverdue& event) {
   if (task.reason == Reason::kNone || event.reason == Reason::kNone) task.since = now_;
   task.reason = event.reason;
   Touch(event.task);
-  if (event.reason != Reason::kNone)
-    AddEvent("overdue", {}, fmt::format("{}: {}", Spec(event.task).id, event.why));
+  if (event.reason == Reason::kNone) return {};
+  std::string why = event.why;
+  Truncate(why);
+  AddEvent("overdue", {}, fmt::format("{}: {}", Spec(event.task).id, why));
   return {};
 }
 

@@ -81,8 +81,9 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "that is never used because the parameter is required, bounds for something that is no "
      "number, a pattern for something that is no string, a shell, an environment or a folder for "
      "a task that runs no command, conditions or delays of further tries for a task that is tried "
-     "once. Remove one of the two. Under defaults such keys stand for the tasks that they are "
-     "for."},
+     "once (a `max_attempts` of the platform does not count, because a file means the same "
+     "wherever it is read). Remove one of the two. Under defaults such keys stand for the tasks "
+     "that they are for."},
     {"HW1015", "a matrix that is too large",
      "One matrix makes at most 1,000 tasks (the product of the lengths of its lists, less what "
      "exclude takes away, more what include adds), and the instances of all matrices together have "
@@ -163,9 +164,8 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "`concurrency` bounds how many runs of a workflow are under way together (limit), or how many "
      "may start in a time (rate), for each value of its key. With neither it would do nothing: "
      "write, say, {key: params.customer, limit: 1}. `on_conflict: cancel_previous` makes room "
-     "under "
-     "a limit; a rate alone has none to make, since a run that was cancelled has started all the "
-     "same."},
+     "under a limit; a rate alone has none to make, since a run that was cancelled has started all "
+     "the same."},
     {"HW1201", "an unknown parameter",
      "-p name=value sets a parameter that the workflow declares under `params`. The message names "
      "the nearest one."},

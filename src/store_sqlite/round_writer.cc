@@ -49,7 +49,8 @@ Status InsertRun(Connection& c, const RunWrite& write) {
                h.run_no, Payload{*write.insert_input});
 }
 
-Status UpdateRun(Connection& c, const RunHeader& h, bool relist) {
+Status UpdateRun(Connection& c, const RunWrite& write) {
+  const RunHeader& h = write.header;
   const std::string counts = EncodeCounts(h.counts);
   const auto run = [&](const char* sql, const auto&... more) {
     return c.Run(sql, h.tenant, h.run_no, h.state, h.reason, h.generation, h.next_epoch,
@@ -57,8 +58,13 @@ Status UpdateRun(Connection& c, const RunHeader& h, bool relist) {
                  h.finally_stopped, h.expires_at, h.stuck_since, h.reset.kind, h.reset.task,
                  Blob{counts}, more...);
   };
-  HEADWORKS_TRY(relist ? run(kRelistRun, h.priority, h.finished_at, WakeAt(h), h.stuck_reason)
-                       : run(kUpdateRun));
+  if (write.relist) {
+    HEADWORKS_TRY(run(kRelistRun, h.priority, h.finished_at, WakeAt(h), h.stuck_reason));
+  } else {
+    // One that starts has no ended attempts yet, as a rule.
+    if (!write.attempts.empty()) HEADWORKS_TRY(run(kUpdateRun));
+    if (write.attempts.empty() || c.Changes() == 0) HEADWORKS_TRY(run(kStartRun));
+  }
   if (c.Changes() == 0) return NoRun(h.run_no);
   return {};
 }
@@ -152,7 +158,7 @@ Status WriteRun(Connection& c, const RunWrite& write) {
   if (write.insert_input) {
     HEADWORKS_TRY(InsertRun(c, write));
   } else {
-    HEADWORKS_TRY(UpdateRun(c, write.header, write.relist));
+    HEADWORKS_TRY(UpdateRun(c, write));
   }
   for (const auto& task : write.tasks) HEADWORKS_TRY(WriteTask(c, write.header, task));
   for (const auto& attempt : write.attempts) HEADWORKS_TRY(InsertAttempt(c, write.header, attempt));

@@ -109,8 +109,8 @@ Result<std::vector<RunRecord>> SqliteRunQuery::ListActive(const TenantId& tenant
                               *filter.key, filter.pending, filter.limit));
       return std::move(runs);
     }
-    HEADWORKS_TRY(c.ForEach(kUnderWay, read, tenant, filter.name.workflow, filter.name.package,
-                            filter.pending, filter.limit));
+    HEADWORKS_TRY(c.ForEach(filter.pending ? kUnfinished : kUnderWay, read, tenant,
+                            filter.name.workflow, filter.name.package, filter.limit));
     HEADWORKS_TRY(
         c.ForEach(kZombies, read, tenant, filter.name.workflow, filter.name.package, filter.limit));
     std::ranges::sort(runs, {}, [](const RunRecord& run) { return run.header.run_no; });
@@ -130,8 +130,9 @@ Result<std::size_t> SqliteRunQuery::CountActive(const TenantId& tenant,
       HEADWORKS_ASSIGN(found, c.Value<std::size_t>(kCountActiveOfKey, tenant, name.workflow,
                                                    name.package, *filter.key, filter.pending));
     } else {
-      HEADWORKS_ASSIGN(found, c.Value<std::size_t>(kCountUnderWay, tenant, name.workflow,
-                                                   name.package, filter.pending));
+      HEADWORKS_ASSIGN(
+          found, c.Value<std::size_t>(filter.pending ? kCountUnfinished : kCountUnderWay, tenant,
+                                      name.workflow, name.package));
       HEADWORKS_ASSIGN(zombies,
                        c.Value<std::size_t>(kCountZombies, tenant, name.workflow, name.package));
     }

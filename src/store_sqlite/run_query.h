@@ -44,19 +44,22 @@ class SqliteRunQuery final : public store::RunQuery {
 #define HEADWORKS_ACTIVE_OF_KEY      \
   HEADWORKS_ACTIVE("run_key_active") \
   "AND concurrency_key = ?4 AND (finished_at = 0 OR wake_at = 0) AND (?5 OR state <> 1) "
-#define HEADWORKS_UNDER_WAY \
-  HEADWORKS_ACTIVE("run_unfinished") "AND finished_at = 0 AND (?4 OR state <> 1) "
+#define HEADWORKS_UNDER_WAY HEADWORKS_ACTIVE("run_under_way") "AND finished_at = 0 AND state <> 1 "
+#define HEADWORKS_UNFINISHED HEADWORKS_ACTIVE("run_unfinished") "AND finished_at = 0 "
 #define HEADWORKS_ZOMBIES HEADWORKS_ACTIVE("run_zombie") "AND finished_at > 0 AND wake_at = 0 "
 #define HEADWORKS_LIST(runs, limit) \
   "SELECT " HEADWORKS_RUN_COLUMNS runs "ORDER BY run_no LIMIT " limit
 inline constexpr const char* kActiveOfKey = HEADWORKS_LIST(HEADWORKS_ACTIVE_OF_KEY, "?6");
-inline constexpr const char* kUnderWay = HEADWORKS_LIST(HEADWORKS_UNDER_WAY, "?5");
+inline constexpr const char* kUnderWay = HEADWORKS_LIST(HEADWORKS_UNDER_WAY, "?4");
+inline constexpr const char* kUnfinished = HEADWORKS_LIST(HEADWORKS_UNFINISHED, "?4");
 inline constexpr const char* kZombies = HEADWORKS_LIST(HEADWORKS_ZOMBIES, "?4");
 inline constexpr const char* kCountActiveOfKey = "SELECT count(*)" HEADWORKS_ACTIVE_OF_KEY;
 inline constexpr const char* kCountUnderWay = "SELECT count(*)" HEADWORKS_UNDER_WAY;
+inline constexpr const char* kCountUnfinished = "SELECT count(*)" HEADWORKS_UNFINISHED;
 inline constexpr const char* kCountZombies = "SELECT count(*)" HEADWORKS_ZOMBIES;
 #undef HEADWORKS_LIST
 #undef HEADWORKS_ZOMBIES
+#undef HEADWORKS_UNFINISHED
 #undef HEADWORKS_UNDER_WAY
 #undef HEADWORKS_ACTIVE_OF_KEY
 #undef HEADWORKS_ACTIVE

@@ -51,27 +51,32 @@ inline constexpr const char* kDueByTime = HEADWORKS_SELECT_DUE
     "wake_at > 0 AND wake_at <= ?1 AND (priority < ?2 OR (priority = ?2 AND run_no > ?3)) "
     "AND (?4 >> shard) & 1 ORDER BY priority DESC, run_no LIMIT ?5";
 
-// A run with live attempts is due at once, or stuck: of each there is an index.
-#define HEADWORKS_SELECT_HELD                                                                 \
-  "SELECT t.executor, r.run_no, count(*) FROM run r JOIN task t ON t.tenant_id = r.tenant_id" \
-  " AND t.run_no = r.run_no WHERE (t.state IN (2, 3) OR t.zombie) AND (?1 >> r.shard) & 1 AND "
-inline constexpr const char* kHeld = HEADWORKS_SELECT_HELD
-    "r.wake_at = 0 AND r.stuck_reason = '' AND r.wake_at < 9223372036854775807 "
-    "GROUP BY t.executor, r.run_no";
+// A run with live attempts is due at once, or stuck: of each there is an index.  It is named and
+// read first, because the planner does not know how few rows are in it.  A pending run has no
+// tasks.
+#define HEADWORKS_SELECT_HELD(index, condition)                                     \
+  "SELECT t.executor, r.run_no, count(*) FROM run r INDEXED BY " index              \
+  " CROSS JOIN task t ON t.tenant_id = r.tenant_id AND t.run_no = r.run_no "        \
+  "WHERE (t.state IN (2, 3) OR t.zombie) AND (?1 >> r.shard) & 1 AND r.state <> 1 " \
+  "AND " condition " GROUP BY t.executor, r.run_no"
+inline constexpr const char* kHeld = HEADWORKS_SELECT_HELD(
+    "run_due", "r.wake_at = 0 AND r.stuck_reason = '' AND r.wake_at < 9223372036854775807");
 inline constexpr const char* kHeldByStuck =
-    HEADWORKS_SELECT_HELD "r.stuck_reason <> '' GROUP BY t.executor, r.run_no";
+    HEADWORKS_SELECT_HELD("run_stuck", "r.stuck_reason <> ''");
 #undef HEADWORKS_SELECT_HELD
 
 // SQLite writes an index anew for every column of it that a statement names, changed or not: so a
 // run that stays where it is in the lists has a statement that names none of theirs.
-#define HEADWORKS_UPDATE_RUN(more)                                                              \
-  "UPDATE run SET state = ?3, reason = ?4, generation = ?5, next_epoch = ?6, started_at = ?7, " \
+#define HEADWORKS_UPDATE_RUN(more, condition)                                                   \
+  "UPDATE run SET reason = ?4, generation = ?5, next_epoch = ?6, started_at = ?7, "             \
   "paused_at = ?8, cancel_requested_at = ?9, finally_started_at = ?10, finally_stopped = ?11, " \
   "expires_at = ?12, stuck_since = ?13, reset_kind = ?14, reset_task = ?15, counts = ?16" more  \
-  " WHERE tenant_id = ?1 AND run_no = ?2"
-inline constexpr const char* kUpdateRun = HEADWORKS_UPDATE_RUN("");
-inline constexpr const char* kRelistRun =
-    HEADWORKS_UPDATE_RUN(", priority = ?17, finished_at = ?18, wake_at = ?19, stuck_reason = ?20");
+  " WHERE tenant_id = ?1 AND run_no = ?2" condition
+/// Changes nothing if the state is another one: it is in the condition of two indexes.
+inline constexpr const char* kUpdateRun = HEADWORKS_UPDATE_RUN("", " AND state = ?3");
+inline constexpr const char* kStartRun = HEADWORKS_UPDATE_RUN(", state = ?3", "");
+inline constexpr const char* kRelistRun = HEADWORKS_UPDATE_RUN(
+    ", state = ?3, priority = ?17, finished_at = ?18, wake_at = ?19, stuck_reason = ?20", "");
 #undef HEADWORKS_UPDATE_RUN
 
 /// Writes all that `round` changes (round_writer.cc), inside the caller's transaction.

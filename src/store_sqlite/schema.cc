@@ -282,11 +282,14 @@ CREATE TABLE permit (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
-// The indexes on runs hold those with a key only, and those that have ended with attempts left.
+// The indexes on runs hold those with a key, those that have started and not ended, and those that
+// have ended with attempts left.
 constexpr const char* kLevel5 = R"sql(
 ALTER TABLE run ADD COLUMN concurrency_key TEXT;
 CREATE INDEX run_key_active ON run (tenant_id, workflow, concurrency_key, run_no)
   WHERE concurrency_key IS NOT NULL AND (finished_at = 0 OR wake_at = 0);
+CREATE INDEX run_under_way ON run (tenant_id, workflow, package, run_no)
+  WHERE finished_at = 0 AND state <> 1;
 CREATE INDEX run_zombie ON run (tenant_id, run_no) WHERE finished_at > 0 AND wake_at = 0;
 
 -- Starts that count towards a rate, as long as they do.

@@ -32,6 +32,8 @@ TEST(WorkflowBuilder, SetsEverythingThatAModelHas) {
       .Run("fetch it")
       .Retry(3)
       .Timeout(30s)
+      .StartTimeout(2min)
+      .Resources({.cpu = 0.5, .memory = 1'000})
       .Grace(1s)
       .Priority(7)
       .Pool("gpu", 3)
@@ -69,6 +71,8 @@ TEST(WorkflowBuilder, SetsEverythingThatAModelHas) {
   EXPECT_EQ(std::get<model::ShellAction>(fetch.action).script, "fetch it");
   EXPECT_EQ(fetch.retry.max_attempts, 3);
   EXPECT_EQ(fetch.timeout, 30s);
+  EXPECT_EQ(fetch.start_timeout, 2min);
+  EXPECT_EQ(fetch.resources, (model::Resources{.cpu = 0.5, .memory = 1'000}));
   EXPECT_EQ(fetch.grace, 1s);
   EXPECT_EQ(fetch.priority, 7);
   EXPECT_TRUE(fetch.allow_failure);
@@ -86,6 +90,33 @@ TEST(WorkflowBuilder, SetsEverythingThatAModelHas) {
   EXPECT_EQ(d.tasks[2].trigger_rule, TriggerRule::kAllDone);
   EXPECT_EQ(d.tasks[3].role, model::TaskRole::kOnCancel);
   EXPECT_EQ(d.tasks[4].role, model::TaskRole::kFinally);
+}
+
+TEST(WorkflowBuilder, WhatIsSaidGoesBeforeThePlatformsDefaults) {
+  WorkflowBuilder w("w");
+  w.Task("once").Run("true").Retry(1).Timeout(0s).StartTimeout(2min);
+  w.Task("policy").Run("true").Retry({.max_attempts = 1}).Resources({.cpu = 2});
+  w.Task("silent").Run("true");
+  model::PlatformDefaults defaults;
+  defaults.timeout = 1h;
+  defaults.start_timeout = 5min;
+  defaults.retry.max_attempts = 4;
+  defaults.retry.max_losses = 2;
+  defaults.resources = {.cpu = 1, .memory = 1'000};
+  const auto built = w.Build();
+  ASSERT_TRUE(built) << built.error().message;
+  const auto loaded = model::Workflow::FromCanonicalJson((*built)->canonical_json(), defaults);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const auto task = [&](std::string_view id) { return (*loaded)->task(*(*loaded)->Find(id)); };
+  EXPECT_EQ(task("once").retry.max_attempts, 1);
+  EXPECT_EQ(task("once").timeout, 0s);
+  EXPECT_EQ(task("once").start_timeout, 2min);
+  EXPECT_EQ(task("policy").retry.max_attempts, 1);
+  EXPECT_EQ(task("policy").retry.max_losses, 2);
+  EXPECT_EQ(task("policy").timeout, 1h);
+  EXPECT_EQ(task("policy").resources, (model::Resources{.cpu = 2, .memory = 1'000}));
+  EXPECT_EQ(task("silent").retry.max_attempts, 4);
+  EXPECT_EQ(task("silent").start_timeout, 5min);
 }
 
 TEST(WorkflowBuilder, NamesEveryFault) {

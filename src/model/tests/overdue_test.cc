@@ -43,6 +43,18 @@ TEST(Overdue, AnOverdueAttemptIsShownAndGivenUpWithoutAnotherEpoch) {
   EXPECT_EQ(t.run.header.next_epoch, Epoch{epoch.value + 1});
 }
 
+TEST(Overdue, OfWhatTheExecutorSays4KiBAreKept) {
+  TestRun t(Of({Shell("a")}));
+  EXPECT_TRUE(t.Do(StartRun{}));
+  t.Queue("a");
+  const Epoch epoch = t.At("a").epoch;
+  EXPECT_TRUE(t.Do(AttemptOverdue{t.No("a"), epoch, Reason::kPending, std::string(4096, 'x')}));
+  EXPECT_EQ(t.changes.events.at(0).detail, "a: " + std::string(4096, 'x'));
+  const std::string cut = std::string(4095, 'y') + "\u00e9";  // in the middle of a character
+  EXPECT_TRUE(t.Do(AttemptOverdue{t.No("a"), epoch, Reason::kUnknown, cut}));
+  EXPECT_EQ(t.changes.events.at(0).detail, "a: " + std::string(4095, 'y'));
+}
+
 TEST(Overdue, OneThatStartsIsOverdueNoLonger) {
   TestRun t(Of({Shell("a")}));
   EXPECT_TRUE(t.Do(StartRun{}));

@@ -469,6 +469,33 @@ TEST(PlatformDefaults, FillGapsOnlyFieldByField) {
   EXPECT_NE((*Workflow::Create(definition))->version(), plain->version());
 }
 
+TEST(PlatformDefaults, DelayThatIsFilledGivesWayToTheOneThatIsSaid) {
+  using std::chrono::seconds;
+  const auto filled = [](seconds initial, seconds max, const RetryPolicy& said, Gap gap) {
+    Task task{.id = "a", .action = FunctionAction{"f"}, .retry = said};
+    task.Say(gap);
+    WorkflowDefinition definition;
+    definition.name.workflow = "w";
+    definition.tasks = {task};
+    PlatformDefaults defaults;
+    defaults.retry.initial = initial;
+    defaults.retry.max = max;
+    const auto plain = *Workflow::Create(definition);
+    const auto loaded = *Workflow::FromCanonicalJson(plain->canonical_json(), defaults);
+    const RetryPolicy& retry = loaded->task(TaskNo(0)).retry;
+    return std::pair(retry.initial, retry.max);
+  };
+  const auto at = [](seconds initial, seconds max) {
+    return std::pair<Duration, Duration>(initial, max);
+  };
+  const RetryPolicy slow{.max_attempts = 3, .initial = seconds(240)};
+  EXPECT_EQ(filled(seconds(1), seconds(60), slow, Gap::kInitial), at(seconds(240), seconds(240)));
+  EXPECT_EQ(filled(seconds(1), seconds(241), slow, Gap::kInitial), at(seconds(240), seconds(241)));
+  const RetryPolicy quick{.max_attempts = 3, .max = seconds(5)};
+  EXPECT_EQ(filled(seconds(10), seconds(60), quick, Gap::kMax), at(seconds(5), seconds(5)));
+  EXPECT_EQ(filled(seconds(4), seconds(60), quick, Gap::kMax), at(seconds(4), seconds(5)));
+}
+
 TEST(PlatformDefaults, AreCheckedAtTheirBounds) {
   const auto fault = [](const auto& edit) {
     PlatformDefaults defaults;

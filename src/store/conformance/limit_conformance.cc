@@ -170,6 +170,17 @@ TEST_P(Conformance, RunsThatTakeAPlaceAreFoundByWorkflowAndKey) {
   over.wake_at = kNever;
   EXPECT_OK(Commit(UpdateRun(over)));
   EXPECT_EQ(active("a", false), (Found{1}));
+
+  // One that starts is in no other list than before, whether or not an attempt has ended by then.
+  EXPECT_OK(Commit(NewRun(run(7, model::RunState::kPending, std::nullopt))));
+  RunWrite started = UpdateRun(run(3, model::RunState::kRunning, "a"));
+  started.relist = false;
+  EXPECT_OK(Commit(started));
+  started = UpdateRun(run(7, model::RunState::kRunning, std::nullopt));
+  started.relist = false;
+  started.attempts = {AttemptAt(0, 1)};
+  EXPECT_OK(Commit(started));
+  EXPECT_EQ(active(std::nullopt, false), (Found{1, 2, 3, 6, 7}));
 }
 
 TEST_P(Conformance, StartsAreFoundByKeyAndTime) {

@@ -28,10 +28,16 @@ class TaskBuilder {
   TaskBuilder& Function(std::string name);
 
   TaskBuilder& Needs(std::vector<std::string> upstreams);
+  /// The platform's default fills in each field that is as usual, but `max_attempts` never: 1 means
+  /// once.
   TaskBuilder& Retry(RetryPolicy policy);
   /// So many tries in all, with the default delays.
   TaskBuilder& Retry(int max_attempts);
+  /// Zero = no limit, whatever the platform's default is.
   TaskBuilder& Timeout(Duration timeout);
+  /// For an attempt to start once its executor has it; above zero.
+  TaskBuilder& StartTimeout(Duration timeout);
+  TaskBuilder& Resources(model::Resources resources);
   TaskBuilder& Grace(Duration grace);
   /// From the start of the first try until the task is over.
   TaskBuilder& Deadline(Duration deadline);
