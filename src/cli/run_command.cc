@@ -123,7 +123,10 @@ Status NoteUnfinished(const Context& context, Runner& runner) {
 }  // namespace
 
 Result<Exit> RunFile(const Context& context, const RunArgs& args) {
-  HEADWORKS_ASSIGN(const auto workflow, LoadWorkflow(context.settings(), args.file, args.name));
+  // A run that goes on keeps what it started with: what there is now does not matter to it.
+  HEADWORKS_ASSIGN(const auto workflow, args.resume
+                                            ? LoadWorkflow(context.settings(), args.file, args.name)
+                                            : LoadRunnable(context, args.file, args.name));
   StartOptions start;
   start.start_key = args.start_key;
   start.priority = args.priority;
@@ -133,6 +136,7 @@ Result<Exit> RunFile(const Context& context, const RunArgs& args) {
   // Before anything is opened, so that a bad parameter leaves no trace.
   HEADWORKS_ASSIGN(const std::string input,
                    spec::ParseParams(workflow->definition(), start.params, start.input));
+  HEADWORKS_TRY(spec::ConcurrencyKey(workflow->definition(), input));
   const Status has_functions = CheckFunctions(*workflow, args.file);
   if (args.dry_run) {
     if (!has_functions) Note("warning: " + has_functions.error().message);

@@ -40,6 +40,85 @@ class PoolTest(harness.Case):
         self.hw("workflow", "validate", file)
         self.hw("run", file)
 
+    def test_faults_of_limits_have_a_place_and_say_what_to_do(self):
+        self.hw("pool", "set", "gpu", 1)
+        self.hw("pool", "set", "none", 0)
+        self.env["HEADWORKS_MAX_TASK_RESOURCES"] = f"cpu=2,memory={2**30 - 1}"
+        # 1,000 instances of a matrix are written once.
+        file = self.write("train.yaml", """
+version: 1
+tasks:
+  a:
+    pool: gpus
+    matrix: {n: [%s]}
+    run: 'true'
+  b: {pool: gpu, weight: 2, run: 'true'}
+  c: {pool: none, run: 'true'}
+  d: {resources: {cpu: 3, memory: 1GiB}, run: 'true'}
+""" % ", ".join(map(str, range(1000))))
+        engine = self.engine_up()
+        faults = [
+            r"train.yaml:5:11: HW1118 there is no pool \"gpus\", did you mean 'gpu'\?; declared "
+            r"are: gpu \(1\), none \(0\); declare it with `headworks pool set gpus N`, or under "
+            r"`pools` in the configuration",
+            r"train.yaml:8:26: HW1119 2 is above the limit of pool \"gpu\", which is 1; .*"
+            r"`headworks pool set gpu N`",
+            r"train.yaml:9:13: HW1119 pool \"none\" has 0 permits.*`headworks pool set none N`",
+            r"train.yaml:10:24: HW1121 it asks for 3 processors, and at most 2 are .*max_task_res",
+            r"train.yaml:10:35: HW1121 it asks for 1GiB \(1073741824 bytes\) of memory, and at "
+            r"most 1073741823 bytes is allowed here \(max_task_resources\)"]
+        for command in (["workflow", "validate"], ["workflow", "register"], ["run"],
+                        ["run", "--dry-run"], ["run", "--detach"]):
+            said = self.hw(*command, file, code=USAGE).stderr
+            self.assertEqual(said.count("HW11"), len(faults), said)
+            for fault in faults:
+                self.assertRegex(said, fault, command)
+        self.assertEqual(self.json("runs", "list"), [])
+        engine.kill()
+
+    def test_dry_run_checks_the_concurrency_key(self):
+        for key, why in (("1 / params.n", "divi"), ("input.customer", "customer")):
+            file = self.write("keyed.yaml", f"""
+version: 1
+params: {{n: 0}}
+concurrency: {{key: {key}, limit: 1}}
+tasks:
+  go: {{run: 'true'}}
+""")
+            for command in (["run"], ["run", "--dry-run"]):
+                said = self.hw(*command, file, code=USAGE).stderr
+                self.assertRegex(said, f"concurrency.key `{key}` of workflow keyed: .*{why}")
+        self.assertFalse(self.store.exists())
+
+    def test_up_goes_on_when_files_ask_for_what_there_is_not(self):
+        self.hw("pool", "set", "gpu", 1)
+        pool = "version: 1\ntasks:\n  t: {pool: %s, weight: %s, run: 'true'}\n"
+        heavy = "version: 1\ntasks:\n  t: {resources: {cpu: 9}, run: 'true'}\n"
+        self.write("flows/a.yaml", pool % ("tpu", 1))
+        self.write("flows/b.yaml", pool % ("gpu", 2))
+        self.write("flows/c.yaml", heavy)
+        self.write("flows/d.yaml", pool % ("gpu", 1))
+        running = self.write("running.yaml", f"version: 1\ntasks:\n  t: {{run: '{gate('t')}'}}\n")
+        engine = self.engine_up("flows", "--max-task-resources", "cpu=8")
+        self.until_said(engine, "workflow d registered")
+        self.hw("run", running, "--detach")
+        for fault in ("a.yaml:3:13: HW1118", "b.yaml:3:26: HW1119", "c.yaml:3:24: HW1121"):
+            self.assertIn(f"flows/{fault}", self.text(engine))
+        # While watching: a new file, an edit of a registered one, and a pool that went down.
+        self.write("flows/e.yaml", pool % ("dpu", 1))
+        self.until_said(engine, "flows/e.yaml:3:13: HW1118")
+        self.write("flows/d.yaml", pool % ("gpu", 3))
+        self.until_said(engine, "flows/d.yaml:3:26: HW1119 3 is above")
+        self.hw("pool", "set", "gpu", 0)
+        self.write("flows/d.yaml", pool % ("gpu", 1))
+        self.until_said(engine, 'flows/d.yaml:3:13: HW1119 pool "gpu" has 0 permits')
+        self.hw("pool", "set", "gpu", 4)
+        self.write("flows/d.yaml", pool % ("gpu", 4))
+        self.until_said(engine, "workflow d updated")
+        self.write("t.go", "")
+        self.until(lambda: self.run_state("1") == "succeeded", "what runs keeps its engine")
+        self.assertEqual([w["workflow"] for w in self.json("workflow", "list")], ["d", "running"])
+
     def test_configured_pool_is_the_configurations(self):
         file = self.write("train.yaml", TRAIN % "true")
         self.env["HEADWORKS_POOLS"] = "gpu=2"
