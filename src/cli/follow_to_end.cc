@@ -25,21 +25,45 @@ std::vector<TaskNo> DecidingTasks(const RunView& view) {
   return tasks;
 }
 
-Status ShowFailure(const Context& context, Runner& runner, const RunView& view, TaskNo task,
-                   const Terminal& terminal, Presenter& presenter) {
+/// Of what the engine ended, not the task's own code: why, and what to do.
+std::string DescribeSettled(const Context& context, const RunView& view, TaskNo task) {
+  const model::TaskRun& state = view.tasks[task.value];
+  std::string text = fmt::format("task {} failed", view.id(task));
+  if (const std::string why = DescribeReason(view, task); !why.empty()) text += ": " + why;
+  if (const auto why = view.overdue.find(task); why != view.overdue.end())
+    text += "\n  " + why->second;
+  if (state.reason == model::Reason::kPendingTimeout)
+    text += fmt::format(
+        "\n  give it longer with start_timeout in the file, or with --pending-timeout (now {}), or "
+        "run fewer tasks at a time",
+        FormatDuration(context.settings().runner.pending_timeout));
+  return text;
+}
+
+std::string DescribeFailure(const Context& context, const RunView& view, TaskNo task,
+                            const Terminal& terminal) {
   const model::AttemptRecord* last = view.LastAttempt(task);
+  const model::TaskRun& state = view.tasks[task.value];
+  const bool deadline = state.reason == model::Reason::kDeadline;
+  if (!deadline && (last == nullptr || last->epoch != state.epoch || CameTooLate(*last)))
+    return DescribeSettled(context, view, task);
   const bool stopped = last != nullptr && StoppedByDeadline(view, *last);
   std::string text = fmt::format("task {} failed", view.id(task));
-  if (view.tasks[task.value].reason == model::Reason::kDeadline && !stopped)
+  if (deadline && (!stopped || CameTooLate(*last)))
     text +=
         fmt::format(" at its deadline of {}", FormatDuration(view.workflow->task(task).deadline));
-  if (last != nullptr) {
-    text += fmt::format(": {} (try {} of {})", DescribeEnd(view, *last), last->try_no,
-                        view.workflow->task(task).retry.max_attempts);
-    if (!last->outcome.error.empty() && last->outcome.error != DescribeOutcome(last->outcome) &&
-        !stopped)
-      text += "\n  " + terminal.Foreign(last->outcome.error);
-  }
+  if (last == nullptr || CameTooLate(*last)) return text;
+  text += fmt::format(": {} (try {} of {})", DescribeEnd(view, *last), last->try_no,
+                      view.workflow->task(task).retry.max_attempts);
+  if (!last->outcome.error.empty() && last->outcome.error != DescribeOutcome(last->outcome) &&
+      !stopped)
+    text += "\n  " + terminal.Foreign(last->outcome.error);
+  return text;
+}
+
+Status ShowFailure(const Context& context, Runner& runner, const RunView& view, TaskNo task,
+                   const Terminal& terminal, Presenter& presenter) {
+  std::string text = DescribeFailure(context, view, task, terminal);
   if (const auto error = view.expression_errors.find(task); error != view.expression_errors.end())
     text += "\n  " + terminal.Foreign(error->second);
   presenter.Say(text);

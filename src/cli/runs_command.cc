@@ -70,12 +70,15 @@ void PrintRunTables(const RunView& view, Instant now) {
     const model::TaskRun& task = view.tasks[no];
     const model::AttemptRecord* last = view.LastAttempt(TaskNo(no));
     std::string what;
-    if (last != nullptr && last->outcome.verdict != model::Verdict::kSucceeded)
+    const bool too_late =
+        last != nullptr &&
+        (CameTooLate(*last) || (model::IsTerminal(task.state) && last->epoch != task.epoch));
+    if (last != nullptr && !too_late && last->outcome.verdict != model::Verdict::kSucceeded)
       what = DescribeEnd(view, *last);
-    else if (task.reason != model::Reason::kNone)
-      what = model::ReasonName(task.reason);
+    else
+      what = DescribeReason(view, TaskNo(no));
     table.AddRow({view.id(TaskNo(no)), StateText(view, TaskNo(no)), fmt::format("{}", task.tries),
-                  last == nullptr || last->outcome.started_at == Instant{}
+                  last == nullptr || too_late || last->outcome.started_at == Instant{}
                       ? "-"
                       : FormatDuration(std::max(last->outcome.ended_at - last->outcome.started_at,
                                                 Duration(0))),
