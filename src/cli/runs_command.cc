@@ -241,7 +241,8 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
 
 Result<Exit> RerunAndFollow(const Context& context, const RunCommandArgs& args) {
   HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
-  RunnerOptions options = context.options();
+  OtherRuns others;
+  RunnerOptions options = others.Watch(context.options());
   options.enable_recovery = false;
   HEADWORKS_ASSIGN(auto runner, OpenOrAttach(context, options));
   HEADWORKS_ASSIGN(RunView before, RunReader(context).ReadSummary(*runner, args.run));
@@ -253,7 +254,7 @@ Result<Exit> RerunAndFollow(const Context& context, const RunCommandArgs& args) 
                      return Execute(context, engine, args);
                    }));
   HEADWORKS_TRY(NoteOtherVersion(context, *runner, run));
-  return FollowToEnd(context, std::move(runner), run, signals,
+  return FollowToEnd(context, std::move(runner), run, signals, others,
                      listed && before.header.run_no == run ? &before : nullptr);
 }
 

@@ -341,6 +341,64 @@ tasks:
         self.hw("pool", "delete", "gpu")
 
 
+class BesideTest(harness.Case):
+    """`run` where others have what it needs."""
+
+    def test_older_run_that_goes_on_is_told_and_waited_for_no_longer_than_a_drain(self):
+        self.hw("pool", "set", "gpu", 1)
+        old = self.write("old.yaml", "version: 1\ntasks:\n  t: {pool: gpu, run: '%s; %s'}\n"
+                         % (gate("old"), gate("again")))
+        new = self.write("new.yaml", "version: 1\ntasks:\n  t: {pool: gpu, run: 'true'}\n"
+                         "  u: {needs: [t], run: '%s'}\n" % gate("u"))
+        killed = self.start("run", old)
+        self.until_exists("old.here")
+        killed.kill()
+        killed.wait()
+        self.write("old.go", "")
+        process = self.start("run", new, "--drain-timeout", "100ms")
+        self.until_said(process, "run 1 of old goes on in this process too, because it holds or "
+                        "held what run 2 needs; once run 2 is over, its tasks have up to 100ms to "
+                        "end, and `headworks up` continues it")
+        self.until_exists("again.here")
+        self.write("u.go", "")
+        out = self.ends(process, OK)
+        self.assertIn("run 2 of new succeeded", out)
+        self.assertIn("tasks of run 1 of old are at work in this process: waiting up to 100ms for "
+                      "them; what is left then is stopped, and `headworks up` continues it", out)
+        self.assertEqual(self.run_state("1"), "running")
+        # Nothing but its own run: nothing to tell.
+        self.write("again.go", "")
+        self.ends(self.start("run", old, "--resume"), OK)
+        out = self.hw("run", new).stdout
+        self.assertNotIn("in this process", out)
+
+    def test_run_says_what_it_waits_for(self):
+        self.hw("pool", "set", "gpu", 1)
+        pooled = self.write("pooled.yaml",
+                            "version: 1\ntasks:\n  t: {pool: gpu, run: '%s'}\n" % gate("t"))
+        placed = self.write("placed.yaml", "version: 1\nmax_active_runs: 1\ntasks:\n"
+                            "  t: {run: '%s'}\n" % gate("p"))
+        rated = self.write("rated.yaml", "version: 1\nconcurrency: {rate: {limit: 1, per: 1h}}\n"
+                           "tasks:\n  t: {run: 'true'}\n")
+        self.engine_up()
+        for file in (pooled, placed, rated):
+            self.hw("run", file, "--detach")
+        self.until_exists("t.here")
+        self.until_exists("p.here")
+        waiting = [(self.start("run", file), why) for file, why in (
+            (pooled, "waits for 1 permit of pool gpu"),
+            (placed, "at most 1 runs are under way at a time (max_active_runs): run 2"),
+            (rated, "at most 1 runs start within 1h"))]
+        for process, why in waiting:
+            self.until_said(process, why)
+            self.assertRegex(self.text(process), r"run \d waits: ")
+        for name in ("t.go", "p.go"):
+            self.write(name, "")
+        for process, _ in waiting[:2]:
+            out = self.ends(process, OK)
+            self.assertEqual(out.count(" waits: "), 1, out)
+
+
 class ConcurrencyTest(harness.Case):
     FILE = """
 version: 1

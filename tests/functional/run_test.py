@@ -4,12 +4,13 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import termios
 
 import harness
-from harness import (FAILED, NOT_FOUND, PATIENCE, UNAVAILABLE, USAGE, Case, gate)
+from harness import (FAILED, NOT_FOUND, OK, PATIENCE, UNAVAILABLE, USAGE, Case, gate)
 
 CHAIN = """
 version: 1
@@ -200,6 +201,22 @@ tasks:
         shown = self.hw("runs", "show", "1").stdout
         self.assertIn("pending_timeout", shown)
         self.assertNotRegex(shown, r"\d{5}h")
+
+    def test_sigterm_whose_drain_ends_the_run_reports_its_end(self):
+        file = self.write("slow.yaml", f"version: 1\ntasks:\n  a: {{run: '{gate('a')}'}}\n")
+        for code, script in ((OK, ""), (FAILED, "; exit 3")):
+            self.write("slow.yaml", f"version: 1\ntasks:\n  a: {{run: '{gate('a')}{script}'}}\n")
+            process = self.start("run", file)
+            self.until_exists("a.here")
+            process.send_signal(signal.SIGTERM)
+            self.until_said(process, "terminated: waiting up to")
+            self.write("a.go", "")
+            out = self.ends(process, code)
+            self.assertIn("of slow " + ("succeeded" if code == OK else "failed"), out)
+            self.assertNotIn("left run", out)
+            for name in ("a.here", "a.go"):
+                (self.dir / name).unlink()
+        self.assertIn("exit code 3", out)
 
     def test_parameters_and_input_reach_the_run(self):
         self.write("p.yaml", "version: 1\nname: p\nparams: {n: 1, who: nobody}\n"
