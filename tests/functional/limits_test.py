@@ -528,8 +528,9 @@ tasks:
             self.assertGreater((third - first).total_seconds(), 3.9, starts)
 
     def test_key_is_checked_with_the_file(self):
-        for key, code in (("params.wher", "HW1302"), ("[1]", "HW1303"), ("${{ params.to }}",
-                          "HW1301"), ("params.to ==", "HW1301"), ("params.day", "HW1302")):
+        for key, code in (("params.wher", "HW1302"), ("params.day", "HW1302 the default of day is "
+                          "computed once the run is made"), ("[1]", "HW1303"), ("${{ params.to }}",
+                          "HW1301"), ("params.to ==", "HW1301")):
             file = self.write("bad.yaml", f"""
 version: 1
 params: {{to: test, day: '${{{{ run.date }}}}'}}
