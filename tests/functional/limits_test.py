@@ -119,6 +119,26 @@ tasks:
         self.until(lambda: self.run_state("1") == "succeeded", "what runs keeps its engine")
         self.assertEqual([w["workflow"] for w in self.json("workflow", "list")], ["d", "running"])
 
+    def test_pools_option_is_refused_where_it_would_do_nothing(self):
+        self.hw("pool", "set", "gpu", 1)
+        for args in (["list"], ["show", "gpu"], ["set", "gpu", 2], ["delete", "gpu"]):
+            said = self.hw("pool", *args, "--pools", "gpu=7", code=USAGE).stderr
+            self.assertIn("--pools declares pools for the engine that starts with it", said)
+        self.assertEqual(self.json("pool", "list")[0]["limit"], 1)
+
+    def test_pools_are_of_a_tenant(self):
+        file = self.write("train.yaml", TRAIN % "true")
+        self.env["HEADWORKS_TENANT"] = "acme"
+        self.hw("pool", "set", "gpu", 2)
+        self.hw("workflow", "validate", file)
+        del self.env["HEADWORKS_TENANT"]
+        self.assertIn("HW1118", self.hw("workflow", "validate", file, code=USAGE).stderr)
+        engine = self.engine_up("--pools", "gpu=3")
+        limit = lambda *args: self.json("pool", "show", "gpu", *args)["limit"]
+        self.assertEqual((limit(), limit("--tenant", "acme")), (3, 2))
+        engine.send_signal(signal.SIGTERM)
+        self.ends(engine, OK)
+
     def test_configured_pool_is_the_configurations(self):
         file = self.write("train.yaml", TRAIN % "true")
         self.env["HEADWORKS_POOLS"] = "gpu=2"
