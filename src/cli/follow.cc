@@ -12,16 +12,22 @@ constexpr Duration kLook = std::chrono::milliseconds(100);
 /// A screen shows how time passes, and a change that was missed is seen after this.
 constexpr Duration kRefresh = std::chrono::milliseconds(500);
 
+/// Runs beside its own that are named.
+constexpr int kMostOthers = 10;
+constexpr Duration kTold = Duration::max();
+
 class Follower {
  public:
   Follower(const Context& context, std::unique_ptr<Runner>& runner, RunNo run, Presenter& presenter,
-           SignalWatch& signals)
+           SignalWatch& signals, OtherRuns& others)
       : context_(context),
         runner_(runner),
         run_(run),
         reference_(fmt::format("{}", run.value)),
         presenter_(presenter),
         signals_(signals),
+        others_(others),
+        began_(context.clock.Now()),
         reader_(context) {}
 
   Result<FollowResult> Run() {
@@ -33,6 +39,8 @@ class Follower {
       HEADWORKS_TRY(Look(began));
       if (model::IsTerminal(view_.header.state)) return Left(FollowEnd::kEnded);
       if (!view_.header.stuck_reason.empty()) return Left(FollowEnd::kStuck);
+      HEADWORKS_TRY(TellOthers());
+      HEADWORKS_TRY(TellWait(began));
       HEADWORKS_TRY(TakeOverIfAlone(began));
       signals_.Wait(std::max(kLook, 9 * (context_.clock.Monotonic() - began)));
     }
@@ -94,10 +102,60 @@ class Follower {
     return {};
   }
 
+  /// Runs that this process goes on with beside its own; those of other tenants are not seen.
+  Status TellOthers() {
+    for (const RunNo other : others_.TakeNew(run_)) {
+      const auto view = RunReader(context_).ReadSummary(*runner_, fmt::format("{}", other.value));
+      if (!view && view.error().code == Code::kNotFound) continue;
+      HEADWORKS_TRY(view);
+      if (++others_told_ > kMostOthers) continue;
+      // Without recovery a run that was left is touched only for what somebody else waits for.
+      const bool left = view->header.created_at < began_ && !runner_->options().enable_recovery;
+      presenter_.Say(fmt::format(
+          "run {} of {} goes on in this process too, because {}; once run {} is over, its tasks "
+          "have up to {} to end, and `{}` continues it{}",
+          other.value, view->header.name.workflow,
+          left ? fmt::format("it holds or held what run {} needs", run_.value)
+               : std::string("this process is the engine of the store"),
+          run_.value, FormatDuration(runner_->options().drain_timeout), CommandLine(context_, "up"),
+          others_told_ == kMostOthers ? "; further ones are not told" : ""));
+    }
+    return {};
+  }
+
+  /// Whether the run is held back as a whole: by a limit of runs, or by pools.
+  bool Waits() const {
+    using model::TaskState;
+    if (view_.header.state == model::RunState::kPending) return true;
+    return view_.count(TaskState::kQueued) + view_.count(TaskState::kRunning) == 0 &&
+           std::ranges::find(view_.tasks, model::Reason::kPermit, &model::TaskRun::reason) !=
+               view_.tasks.end();
+  }
+
+  /// What a run waits for that nothing is heard of, once for each wait.
+  Status TellWait(Duration monotonic) {
+    if (!Waits()) {
+      waits_since_.reset();
+      return {};
+    }
+    if (!waits_since_) waits_since_ = monotonic;
+    if (*waits_since_ == kTold || monotonic - *waits_since_ < kSilence) return {};
+    waits_since_ = kTold;
+    const Instant now = context_.clock.Now();
+    HEADWORKS_ASSIGN(RunView view, reader_.Read(*runner_, reference_, now));
+    HEADWORKS_TRY(reader_.ReadLimits(*runner_, view));
+    const auto first =
+        std::ranges::find(view.tasks, model::Reason::kPermit, &model::TaskRun::reason);
+    const auto no = first == view.tasks.end() ? 0 : first - view.tasks.begin();
+    const auto why = ExplainTask(view, TaskNo(static_cast<std::uint32_t>(no)), true, now);
+    presenter_.Say(fmt::format("run {} waits: {}", run_.value, fmt::join(why, "\n  ")));
+    return {};
+  }
+
   Status TakeOverIfAlone(Duration monotonic) {
     if (runner_->is_engine() || monotonic - changed_at_ < kSilence) return {};
     changed_at_ = monotonic;
-    auto engine = Runner::Open(context_.options());
+    auto engine = Runner::Open(others_.Watch(context_.options()));
     if (!engine && engine.error().code == Code::kConflict) return {};
     if (!engine) return NameStore(context_, std::move(engine).error());
     presenter_.Say("the engine of this store went away; this process takes over");
@@ -112,6 +170,8 @@ class Follower {
   std::string reference_;
   Presenter& presenter_;
   SignalWatch& signals_;
+  OtherRuns& others_;
+  const Instant began_;
   RunReader reader_;
   HealthWatch health_;
 
@@ -122,13 +182,16 @@ class Follower {
   Duration changed_at_{};
   Duration shown_at_{};
   bool cancel_asked_ = false;
+  int others_told_ = 0;
+  /// By the monotonic clock, or kTold.
+  std::optional<Duration> waits_since_;
 };
 
 }  // namespace
 
 Result<FollowResult> Follow(const Context& context, std::unique_ptr<Runner>& runner, RunNo run,
-                            Presenter& presenter, SignalWatch& signals) {
-  return Follower(context, runner, run, presenter, signals).Run();
+                            Presenter& presenter, SignalWatch& signals, OtherRuns& others) {
+  return Follower(context, runner, run, presenter, signals, others).Run();
 }
 
 }  // namespace headworks::cli

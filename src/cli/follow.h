@@ -7,6 +7,7 @@
 #include "exit_code.h"
 #include "headworks/log_store/log_store.h"
 #include "headworks/runner/runner.h"
+#include "other_runs.h"
 #include "run_view.h"
 #include "session.h"
 #include "signals.h"
@@ -54,14 +55,14 @@ struct FollowResult {
 /// Shows `run` until it ends.  The first Ctrl-C cancels it.  If the process that is the engine
 /// goes away, `runner` is replaced by one that is the engine itself and continues the run.
 Result<FollowResult> Follow(const Context& context, std::unique_ptr<Runner>& runner, RunNo run,
-                            Presenter& presenter, SignalWatch& signals);
+                            Presenter& presenter, SignalWatch& signals, OtherRuns& others);
 
 /// Follow with the presenter that fits, then the report: how the run ended and, if it failed, the
 /// last lines of what failed and the command that retries.  Shuts the runner down.  On the second
 /// Ctrl-C it ends the process.  Of a rerun, `before` is the run as it was: what it keeps is
 /// counted, and not told again.
 Result<Exit> FollowToEnd(const Context& context, std::unique_ptr<Runner> runner, RunNo run,
-                         SignalWatch& signals, const RunView* before = nullptr);
+                         SignalWatch& signals, OtherRuns& others, const RunView* before = nullptr);
 
 /// "headworks ARGUMENTS", with the store if it was named on the command line.
 std::string CommandLine(const Context& context, std::string_view arguments);

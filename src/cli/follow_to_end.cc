@@ -14,6 +14,10 @@ namespace {
 constexpr std::size_t kLastLines = 20;
 /// Of many failed tasks, the first ones are shown; `runs show` has them all.
 constexpr std::size_t kMostFailures = 3;
+/// Of the runs that are waited for, too.
+constexpr std::size_t kMostOthers = 10;
+/// A drain that takes less needs no word.
+constexpr Duration kIdle = std::chrono::milliseconds(100);
 
 /// Tasks that made the run fail: theirs is the log to read.
 std::vector<TaskNo> DecidingTasks(const RunView& view) {
@@ -25,21 +29,45 @@ std::vector<TaskNo> DecidingTasks(const RunView& view) {
   return tasks;
 }
 
-Status ShowFailure(const Context& context, Runner& runner, const RunView& view, TaskNo task,
-                   const Terminal& terminal, Presenter& presenter) {
+/// Of what the engine ended, not the task's own code: why, and what to do.
+std::string DescribeSettled(const Context& context, const RunView& view, TaskNo task) {
+  const model::TaskRun& state = view.tasks[task.value];
+  std::string text = fmt::format("task {} failed", view.id(task));
+  if (const std::string why = DescribeReason(view, task); !why.empty()) text += ": " + why;
+  if (const auto why = view.overdue.find(task); why != view.overdue.end())
+    text += "\n  " + why->second;
+  if (state.reason == model::Reason::kPendingTimeout)
+    text += fmt::format(
+        "\n  give it longer with start_timeout in the file, or with --pending-timeout (now {}), or "
+        "run fewer tasks at a time",
+        FormatDuration(context.settings().runner.pending_timeout));
+  return text;
+}
+
+std::string DescribeFailure(const Context& context, const RunView& view, TaskNo task,
+                            const Terminal& terminal) {
   const model::AttemptRecord* last = view.LastAttempt(task);
+  const model::TaskRun& state = view.tasks[task.value];
+  const bool deadline = state.reason == model::Reason::kDeadline;
+  if (!deadline && (last == nullptr || last->epoch != state.epoch || CameTooLate(*last)))
+    return DescribeSettled(context, view, task);
   const bool stopped = last != nullptr && StoppedByDeadline(view, *last);
   std::string text = fmt::format("task {} failed", view.id(task));
-  if (view.tasks[task.value].reason == model::Reason::kDeadline && !stopped)
+  if (deadline && (!stopped || CameTooLate(*last)))
     text +=
         fmt::format(" at its deadline of {}", FormatDuration(view.workflow->task(task).deadline));
-  if (last != nullptr) {
-    text += fmt::format(": {} (try {} of {})", DescribeEnd(view, *last), last->try_no,
-                        view.workflow->task(task).retry.max_attempts);
-    if (!last->outcome.error.empty() && last->outcome.error != DescribeOutcome(last->outcome) &&
-        !stopped)
-      text += "\n  " + terminal.Foreign(last->outcome.error);
-  }
+  if (last == nullptr || CameTooLate(*last)) return text;
+  text += fmt::format(": {} (try {} of {})", DescribeEnd(view, *last), last->try_no,
+                      view.workflow->task(task).retry.max_attempts);
+  if (!last->outcome.error.empty() && last->outcome.error != DescribeOutcome(last->outcome) &&
+      !stopped)
+    text += "\n  " + terminal.Foreign(last->outcome.error);
+  return text;
+}
+
+Status ShowFailure(const Context& context, Runner& runner, const RunView& view, TaskNo task,
+                   const Terminal& terminal, Presenter& presenter) {
+  std::string text = DescribeFailure(context, view, task, terminal);
   if (const auto error = view.expression_errors.find(task); error != view.expression_errors.end())
     text += "\n  " + terminal.Foreign(error->second);
   presenter.Say(text);
@@ -113,6 +141,43 @@ Status TellRerun(const Context& context, Runner& runner, const RunView& before,
   std::_Exit(static_cast<int>(Exit::kInterrupted));
 }
 
+/// SIGTERM: leaves the run to the next engine, unless its last task ends while it is waited for,
+/// and with it the run, of which `view` has the end then.
+Status Terminate(const Context& context, Runner& runner, RunView& view, Presenter& presenter) {
+  if (!runner.is_engine()) {
+    presenter.Say("terminated: the engine goes on with the run");
+    return runner.Shutdown();
+  }
+  presenter.Say(fmt::format("terminated: waiting up to {} for running tasks",
+                            FormatDuration(runner.options().drain_timeout)));
+  HEADWORKS_TRY(runner.Shutdown());
+  const auto run = view.header.run_no.value;
+  HEADWORKS_ASSIGN(view, RunReader(context).ReadSummary(runner, fmt::format("{}", run)));
+  if (!model::IsTerminal(view.header.state))
+    presenter.Say(fmt::format("left run {}; `{}` continues it", run, CommandLine(context, "up")));
+  return {};
+}
+
+/// Ends the engine.  Runs that it went on with beside the one that is over may still be at work.
+Status GiveBack(const Context& context, Runner& runner, OtherRuns& others) {
+  const Status idle = runner.Drain(kIdle);
+  if (idle || idle.error().code != Code::kDrainTimeout) return runner.Shutdown();
+  HEADWORKS_ASSIGN(const auto unfinished,
+                   runner.query().ListRuns(context.tenant(), UnfinishedRuns()));
+  std::vector<std::string> names;
+  for (const auto& run : unfinished)
+    if (names.size() < kMostOthers && others.Has(run.header.run_no))
+      names.push_back(
+          fmt::format("run {} of {}", run.header.run_no.value, run.header.name.workflow));
+  Note(
+      fmt::format("{} in this process: waiting up to {} for them; what is left then is stopped, "
+                  "and `{}` continues it",
+                  names.empty() ? std::string("other attempts are at work")
+                                : fmt::format("tasks of {} are at work", fmt::join(names, ", ")),
+                  FormatDuration(runner.options().drain_timeout), CommandLine(context, "up")));
+  return runner.Shutdown();
+}
+
 }  // namespace
 
 std::string CommandLine(const Context& context, std::string_view arguments) {
@@ -124,41 +189,35 @@ std::string CommandLine(const Context& context, std::string_view arguments) {
 }
 
 Result<Exit> FollowToEnd(const Context& context, std::unique_ptr<Runner> runner, RunNo run,
-                         SignalWatch& signals, const RunView* before) {
+                         SignalWatch& signals, OtherRuns& others, const RunView* before) {
   // With -o json, standard output carries nothing but the result.
   std::FILE* stream = context.wants_table() ? stdout : stderr;
   const Terminal terminal = Terminal::Of(stream, context.settings().color, context.environment);
   const auto presenter = terminal.interactive ? NewLivePresenter(stream, terminal)
                                               : NewPlainPresenter(stream, terminal);
   if (before != nullptr) HEADWORKS_TRY(TellRerun(context, *runner, *before, *presenter));
-  HEADWORKS_ASSIGN(FollowResult result, Follow(context, runner, run, *presenter, signals));
+  HEADWORKS_ASSIGN(FollowResult result, Follow(context, runner, run, *presenter, signals, others));
   if (result.end == FollowEnd::kLeft)
     LeaveAtOnce(context, runner->is_engine(), result.view, *presenter);
   signals.Release();
-  const bool engine = runner->is_engine();
   switch (result.end) {
     case FollowEnd::kLeft:
     case FollowEnd::kTerminated:
-      presenter->Say(runner->is_engine()
-                         ? fmt::format("terminated: waiting up to {} for running tasks",
-                                       FormatDuration(runner->options().drain_timeout))
-                         : std::string("terminated: the engine goes on with the run"));
-      HEADWORKS_TRY(runner->Shutdown());
-      if (engine)
-        presenter->Say(
-            fmt::format("left run {}; `{}` continues it", run.value, CommandLine(context, "up")));
-      return Exit::kTerminated;
+      HEADWORKS_TRY(Terminate(context, *runner, result.view, *presenter));
+      if (!model::IsTerminal(result.view.header.state)) return Exit::kTerminated;
+      break;
     case FollowEnd::kStuck:
       presenter->Say(fmt::format("run {} is stuck: {}\n`{}` tries again", run.value,
                                  result.view.header.stuck_reason,
                                  CommandLine(context, fmt::format("runs unstick {}", run.value))));
       break;
     case FollowEnd::kEnded:
-      HEADWORKS_TRY(Report(context, *runner, result.view, terminal, *presenter));
       break;
   }
+  if (model::IsTerminal(result.view.header.state))
+    HEADWORKS_TRY(Report(context, *runner, result.view, terminal, *presenter));
   if (!context.wants_table()) PrintValue(context.settings().output, RunJson(result.view.header));
-  HEADWORKS_TRY(runner->Shutdown());
+  HEADWORKS_TRY(GiveBack(context, *runner, others));
   return result.view.header.state == model::RunState::kSucceeded ? Exit::kOk : Exit::kRunFailed;
 }
 

@@ -119,9 +119,13 @@ class LivePresenter final : public Presenter {
     const model::TaskRun& task = view.task(no);
     const model::AttemptRecord* last = view.LastAttempt(no);
     std::string text;
-    if (last != nullptr && last->epoch == task.epoch && !model::IsLive(task.state) &&
-        last->outcome.verdict != model::Verdict::kSucceeded)
-      text = DescribeEnd(view, *last) + (IsAllowedFailure(view, no) ? " (allowed)" : "");
+    if (task.state == TaskState::kFailed &&
+        (last == nullptr || last->epoch != task.epoch || CameTooLate(*last)))
+      text = DescribeReason(view, no);
+    else if (last != nullptr && last->epoch == task.epoch && !model::IsLive(task.state) &&
+             last->outcome.verdict != model::Verdict::kSucceeded)
+      text = DescribeEnd(view, *last);
+    if (!text.empty() && IsAllowedFailure(view, no)) text += " (allowed)";
     if (const auto printed = last_line_.find(no.value); printed != last_line_.end())
       text += (text.empty() ? "" : ": ") + printed->second;
     return text;
@@ -170,7 +174,9 @@ class LivePresenter final : public Presenter {
     if (task.state == TaskState::kParked)
       return "in " + FormatDuration(std::max(task.not_before - now, Duration(0)));
     const model::AttemptRecord* last = view.LastAttempt(no);
-    if (!model::IsTerminal(task.state) || last == nullptr || last->epoch != task.epoch) return {};
+    if (!model::IsTerminal(task.state) || last == nullptr || last->epoch != task.epoch ||
+        last->outcome.started_at == Instant{} || CameTooLate(*last))
+      return {};
     return FormatDuration(std::max(last->outcome.ended_at - last->outcome.started_at, Duration(0)));
   }
 

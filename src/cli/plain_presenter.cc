@@ -27,7 +27,7 @@ class PlainPresenter final : public Presenter {
     for (const model::AttemptRecord& attempt : view.attempts)
       if (!ended_.contains(attempt.epoch.value)) {
         ShowSettled(view, attempt.queued_at);
-        Started(view, attempt.task, attempt.epoch);
+        if (!CameTooLate(attempt)) Started(view, attempt.task, attempt.epoch);
         for (const log_store::Entry& line : lines)
           if (line.attempt.epoch == attempt.epoch) ShowLine(view, line);
         Ended(view, attempt);
@@ -89,6 +89,7 @@ class PlainPresenter final : public Presenter {
   void Ended(const RunView& view, const model::AttemptRecord& attempt) {
     ended_.insert(attempt.epoch.value);
     printed_with_end_.insert(attempt.epoch.value);
+    if (CameTooLate(attempt)) return;
     const model::Outcome& outcome = attempt.outcome;
     const std::string took = FormatDuration(
         std::max(outcome.ended_at - std::max(outcome.started_at, attempt.queued_at), Duration(0)));
@@ -138,14 +139,17 @@ class PlainPresenter final : public Presenter {
     const model::AttemptRecord* last = view.LastAttempt(no);
     const bool between_tries = task.reason == model::Reason::kDeadline && last != nullptr &&
                                !StoppedByDeadline(view, *last);
-    if (ended_.contains(task.epoch.value) && !between_tries &&
+    const bool before_end =
+        last != nullptr && last->epoch == task.epoch && CameTooLate(*last);  // and not told by it
+    if (ended_.contains(task.epoch.value) && !between_tries && !before_end &&
         task.reason != model::Reason::kMarked)
       return;
+    const std::string why = DescribeReason(view, no);
     Write(fmt::format("task {} {}{}", view.id(no),
                       terminal_.Paint(task.state, model::TaskStateName(task.state)),
-                      task.reason == model::Reason::kNone
-                          ? std::string()
-                          : fmt::format(" ({})", model::ReasonName(task.reason))));
+                      why.empty()                 ? std::string()
+                      : why.find(' ') == why.npos ? fmt::format(" ({})", why)
+                                                  : ": " + why));
   }
 
   /// What settled until then, so that it is told before what came after it.

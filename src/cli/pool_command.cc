@@ -30,6 +30,17 @@ json::object PoolJson(const PoolView& pool) {
           {"holders", std::move(holders)}};
 }
 
+/// The store whose pools these commands are about.
+Result<std::unique_ptr<Runner>> OpenPools(const Context& context) {
+  const auto& origins = context.loaded.origins;
+  if (std::ranges::find(origins, "--pools") != origins.end())
+    return Error{Code::kInvalidArgument,
+                 "--pools declares pools for the engine that starts with it (`run`, `up`), and "
+                 "`headworks pool` is about those of the store; leave it out, or declare a pool "
+                 "with `headworks pool set NAME N`"};
+  return AttachRunner(context);
+}
+
 Result<PoolView> FindPool(const Context& context, Runner& runner, const std::string& name) {
   HEADWORKS_ASSIGN(auto pools, ReadPools(context, runner));
   const auto pool = std::ranges::find(pools, name, &PoolView::name);
@@ -43,7 +54,7 @@ Result<PoolView> FindPool(const Context& context, Runner& runner, const std::str
 }  // namespace
 
 Result<Exit> SetPool(const Context& context, const std::string& name, int limit) {
-  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
+  HEADWORKS_ASSIGN(const auto runner, OpenPools(context));
   HEADWORKS_TRY(runner->limits().SetPool(context.tenant(), name, limit, context.clock.Now()));
   HEADWORKS_ASSIGN(const PoolView pool, FindPool(context, *runner, name));
   if (context.wants_table())
@@ -54,7 +65,7 @@ Result<Exit> SetPool(const Context& context, const std::string& name, int limit)
 }
 
 Result<Exit> DeletePool(const Context& context, const std::string& name) {
-  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
+  HEADWORKS_ASSIGN(const auto runner, OpenPools(context));
   HEADWORKS_ASSIGN(const PoolView pool, FindPool(context, *runner, name));
   HEADWORKS_TRY(runner->limits().DeletePool(context.tenant(), name));
   if (context.wants_table())
@@ -65,7 +76,7 @@ Result<Exit> DeletePool(const Context& context, const std::string& name) {
 }
 
 Result<Exit> ListPools(const Context& context) {
-  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
+  HEADWORKS_ASSIGN(const auto runner, OpenPools(context));
   HEADWORKS_ASSIGN(const auto pools, ReadPools(context, *runner));
   json::array list;
   Table table({"POOL", "LIMIT", "HELD", "DECLARED BY"});
@@ -84,7 +95,7 @@ Result<Exit> ListPools(const Context& context) {
 }
 
 Result<Exit> ShowPool(const Context& context, const std::string& name) {
-  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
+  HEADWORKS_ASSIGN(const auto runner, OpenPools(context));
   HEADWORKS_ASSIGN(const PoolView pool, FindPool(context, *runner, name));
   if (!context.wants_table()) {
     PrintValue(context.settings().output, PoolJson(pool));

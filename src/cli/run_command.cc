@@ -87,7 +87,8 @@ Result<std::vector<RunNo>> ResumableRuns(const Context& context, Runner& runner,
 }
 
 Result<Exit> Resume(const Context& context, const model::Workflow& workflow) {
-  HEADWORKS_ASSIGN(auto runner, OpenOrAttach(context, context.options()));
+  OtherRuns others;
+  HEADWORKS_ASSIGN(auto runner, OpenOrAttach(context, others.Watch(context.options())));
   HEADWORKS_ASSIGN(const auto runs, ResumableRuns(context, *runner, workflow));
   if (runs.empty())
     return Error{Code::kNotFound,
@@ -98,10 +99,11 @@ Result<Exit> Resume(const Context& context, const model::Workflow& workflow) {
   for (const RunNo run : runs) {
     HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
     if (runner == nullptr) {
-      HEADWORKS_ASSIGN(runner, OpenOrAttach(context, context.options()));
+      HEADWORKS_ASSIGN(runner, OpenOrAttach(context, others.Watch(context.options())));
     }
     Note(fmt::format("resuming run {} of {}", run.value, workflow.name().workflow));
-    HEADWORKS_ASSIGN(const Exit exit, FollowToEnd(context, std::move(runner), run, signals));
+    HEADWORKS_ASSIGN(const Exit exit,
+                     FollowToEnd(context, std::move(runner), run, signals, others));
     if (exit != Exit::kOk) worst = exit;
     if (exit == Exit::kTerminated) break;
   }
@@ -123,7 +125,10 @@ Status NoteUnfinished(const Context& context, Runner& runner) {
 }  // namespace
 
 Result<Exit> RunFile(const Context& context, const RunArgs& args) {
-  HEADWORKS_ASSIGN(const auto workflow, LoadWorkflow(context.settings(), args.file, args.name));
+  // A run that goes on keeps what it started with: what there is now does not matter to it.
+  HEADWORKS_ASSIGN(const auto workflow, args.resume
+                                            ? LoadWorkflow(context.settings(), args.file, args.name)
+                                            : LoadRunnable(context, args.file, args.name));
   StartOptions start;
   start.start_key = args.start_key;
   start.priority = args.priority;
@@ -133,6 +138,7 @@ Result<Exit> RunFile(const Context& context, const RunArgs& args) {
   // Before anything is opened, so that a bad parameter leaves no trace.
   HEADWORKS_ASSIGN(const std::string input,
                    spec::ParseParams(workflow->definition(), start.params, start.input));
+  HEADWORKS_TRY(spec::ConcurrencyKey(workflow->definition(), input));
   const Status has_functions = CheckFunctions(*workflow, args.file);
   if (args.dry_run) {
     if (!has_functions) Note("warning: " + has_functions.error().message);
@@ -151,7 +157,8 @@ Result<Exit> RunFile(const Context& context, const RunArgs& args) {
                                StoreName(context.settings().runner), CommandLine(context, "up"))};
   }
   HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
-  RunnerOptions options = context.options();
+  OtherRuns others;
+  RunnerOptions options = others.Watch(context.options());
   options.enable_recovery = false;
   HEADWORKS_ASSIGN(auto runner,
                    args.detach ? AttachRunner(context) : OpenOrAttach(context, options));
@@ -173,7 +180,7 @@ Result<Exit> RunFile(const Context& context, const RunArgs& args) {
       PrintValue(context.settings().output, RunJson(view.header));
     return Exit::kOk;
   }
-  return FollowToEnd(context, std::move(runner), run, signals);
+  return FollowToEnd(context, std::move(runner), run, signals, others);
 }
 
 }  // namespace headworks::cli

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace headworks::cli {
@@ -143,7 +144,9 @@ Status RunReader::ReadPicked(Runner& runner, RunView& view) {
 }
 
 Status RunReader::ReadExpressionErrors(Runner& runner, RunView& view) {
-  if (std::ranges::find(view.tasks, model::Reason::kExpression, &model::TaskRun::reason) ==
+  using enum model::Reason;
+  constexpr std::array kTold = {kExpression, kPending, kPendingTimeout, kUnknown};
+  if (std::ranges::find_first_of(view.tasks, kTold, {}, &model::TaskRun::reason) ==
       view.tasks.end())
     return {};
   HEADWORKS_ASSIGN(const auto events,
@@ -218,6 +221,21 @@ bool StoppedByDeadline(const RunView& view, const model::AttemptRecord& attempt)
 std::string DescribeEnd(const RunView& view, const model::AttemptRecord& attempt) {
   if (!StoppedByDeadline(view, attempt)) return DescribeOutcome(attempt.outcome);
   return fmt::format("deadline of {}", FormatDuration(view.workflow->task(attempt.task).deadline));
+}
+
+bool CameTooLate(const model::AttemptRecord& attempt) { return attempt.queued_at == Instant{}; }
+
+std::string DescribeReason(const RunView& view, TaskNo no) {
+  const model::Reason reason = view.task(no).reason;
+  if (reason == model::Reason::kPendingTimeout) {
+    const Duration limit = view.workflow->task(no).start_timeout;
+    return fmt::format("did not start within start_timeout{} and the time after it ({})",
+                       limit > Duration(0) ? fmt::format(" ({})", FormatDuration(limit)) : "",
+                       model::ReasonName(reason));
+  }
+  if (reason == model::Reason::kUnknown)
+    return fmt::format("its executor cannot say what became of it ({})", model::ReasonName(reason));
+  return reason == model::Reason::kNone ? std::string() : std::string(model::ReasonName(reason));
 }
 
 std::string RunStateText(const model::RunHeader& header) {

@@ -102,6 +102,12 @@ std::string DescribeOutcome(const model::Outcome& outcome);
 bool StoppedByDeadline(const RunView& view, const model::AttemptRecord& attempt);
 /// DescribeOutcome, or "deadline of 1m30s".
 std::string DescribeEnd(const RunView& view, const model::AttemptRecord& attempt);
+/// Whether its task was settled before this attempt was known to be over: how it ended changed
+/// nothing, and when it was queued is not known any more.
+bool CameTooLate(const model::AttemptRecord& attempt);
+/// Why a task is as it is that no end of an attempt made so: "did not start within start_timeout
+/// (1m) and the time after it (pending_timeout)", "marked"; empty = there is no reason.
+std::string DescribeReason(const RunView& view, TaskNo no);
 /// "running", "paused", "cancelling", "stuck": the state and the flags in one word.
 std::string RunStateText(const model::RunHeader& header);
 

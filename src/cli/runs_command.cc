@@ -70,12 +70,15 @@ void PrintRunTables(const RunView& view, Instant now) {
     const model::TaskRun& task = view.tasks[no];
     const model::AttemptRecord* last = view.LastAttempt(TaskNo(no));
     std::string what;
-    if (last != nullptr && last->outcome.verdict != model::Verdict::kSucceeded)
+    const bool too_late =
+        last != nullptr &&
+        (CameTooLate(*last) || (model::IsTerminal(task.state) && last->epoch != task.epoch));
+    if (last != nullptr && !too_late && last->outcome.verdict != model::Verdict::kSucceeded)
       what = DescribeEnd(view, *last);
-    else if (task.reason != model::Reason::kNone)
-      what = model::ReasonName(task.reason);
+    else
+      what = DescribeReason(view, TaskNo(no));
     table.AddRow({view.id(TaskNo(no)), StateText(view, TaskNo(no)), fmt::format("{}", task.tries),
-                  last == nullptr || last->outcome.started_at == Instant{}
+                  last == nullptr || too_late || last->outcome.started_at == Instant{}
                       ? "-"
                       : FormatDuration(std::max(last->outcome.ended_at - last->outcome.started_at,
                                                 Duration(0))),
@@ -238,7 +241,8 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
 
 Result<Exit> RerunAndFollow(const Context& context, const RunCommandArgs& args) {
   HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
-  RunnerOptions options = context.options();
+  OtherRuns others;
+  RunnerOptions options = others.Watch(context.options());
   options.enable_recovery = false;
   HEADWORKS_ASSIGN(auto runner, OpenOrAttach(context, options));
   HEADWORKS_ASSIGN(RunView before, RunReader(context).ReadSummary(*runner, args.run));
@@ -250,7 +254,7 @@ Result<Exit> RerunAndFollow(const Context& context, const RunCommandArgs& args) 
                      return Execute(context, engine, args);
                    }));
   HEADWORKS_TRY(NoteOtherVersion(context, *runner, run));
-  return FollowToEnd(context, std::move(runner), run, signals,
+  return FollowToEnd(context, std::move(runner), run, signals, others,
                      listed && before.header.run_no == run ? &before : nullptr);
 }
 

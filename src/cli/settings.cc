@@ -348,8 +348,8 @@ constexpr Setting kSettings[] = {
        return fmt::format("{}", fmt::join(weights, ","));
      }},
     {"pools", "name=number,...",
-     "Pools, and the permits that each has, 0 to 1000000; tasks name them with `pool`. Others are "
-     "declared by `headworks pool set`.",
+     "Pools of the engine's own tenant, and the permits that each has, 0 to 1000000; tasks name "
+     "them with `pool`. Others are declared by `headworks pool set`.",
      "", SetPools,
      [](const Settings& s) {
        std::vector<std::string> pools;

@@ -121,7 +121,7 @@ class Folder {
 
   /// A faulty file is told and skipped: the others still count.
   Status Register(const std::string& file) {
-    const auto workflow = LoadWorkflow(context_.settings(), file);
+    const auto workflow = LoadRunnable(context_, file, "", &runner_);
     if (!workflow) {
       if (!std::filesystem::exists(file)) return {};  // gone again: IN_DELETE follows
       Fail(workflow.error());
@@ -143,7 +143,12 @@ class Folder {
       if (inserted) Print(fmt::format("workflow {} unchanged ({})\n", name, file));
       return {};
     }
-    HEADWORKS_TRY(runner_.Register(*workflow, SourceOf(file)));
+    if (Status registered = runner_.Register(*workflow, SourceOf(file)); !registered) {
+      if (registered.error().code != Code::kInvalidArgument) return registered;
+      // A pool was changed since the file was read, or the store does not take it.
+      Fail({Code::kInvalidArgument, fmt::format("{}: {}", file, registered.error().message)});
+      return {};
+    }
     Print(fmt::format("workflow {} {} as version {} ({})\n", name,
                       before ? "updated" : "registered", (*workflow)->version().substr(0, 12),
                       file));

@@ -25,36 +25,19 @@ struct Checked {
   Error unreadable{};
 };
 
-/// What tasks may name as pools: those of the configuration and of the store, if there is one.
-Result<model::PoolLimits> KnownPools(const Context& context) {
-  const RunnerOptions& options = context.settings().runner;
-  std::error_code error;
-  if (!options.database_url.starts_with("sqlite:") ||
-      !std::filesystem::exists(StoreName(options), error))
-    return options.pools;
-  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
-  return runner->Pools();
-}
-
 Checked Check(const Context& context, const std::string& file) {
   Checked checked{.file = file};
   const std::size_t most = context.settings().max_workflow_bytes;
   const std::string text = file == "-" ? ReadStandardInput(context.settings()) : "";
-  const auto parse = [&](const model::PoolLimits* pools) {
+  const auto parse = [&](const model::PlatformLimits& limits) {
     return file == "-"
                ? spec::ParseWorkflow(text, "stdin.yaml", std::filesystem::current_path().string(),
-                                     &checked.faults, most, pools)
-               : spec::ParseWorkflowFile(file, &checked.faults, most, pools);
+                                     &checked.faults, most, limits)
+               : spec::ParseWorkflowFile(file, &checked.faults, most, limits);
   };
-  auto definition = parse(nullptr);
-  // The store is looked into only where a task names a pool.
-  if (definition &&
-      std::ranges::any_of(definition->tasks, [](const auto& task) { return !task.pool.empty(); })) {
-    if (const auto pools = KnownPools(context))
-      definition = parse(&*pools);
-    else
-      checked.warning = "pools are not checked: " + pools.error().message;
-  }
+  Status pools;
+  auto definition = ParseWithin(context, nullptr, parse, pools);
+  if (!pools) checked.warning = "pools are not checked: " + pools.error().message;
   if (definition) {
     definition->name.tenant = context.settings().runner.tenant;
     auto workflow = model::Workflow::Create(*std::move(definition));

@@ -16,15 +16,12 @@ Result<Exit> RegisterWorkflows(const Context& context, const std::vector<std::st
   // All are read before the first is registered: all or nothing.
   std::vector<std::shared_ptr<const model::Workflow>> workflows;
   for (const std::string& file : files) {
-    HEADWORKS_ASSIGN(auto workflow, LoadWorkflow(context.settings(), file));
+    HEADWORKS_ASSIGN(auto workflow, LoadRunnable(context, file));
     if (const Status has_functions = CheckFunctions(*workflow, file); !has_functions)
       Note("warning: " + has_functions.error().message);
     workflows.push_back(std::move(workflow));
   }
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
-  for (std::size_t i = 0; i < files.size(); ++i)
-    if (const Status pools = runner->CheckPools(*workflows[i]); !pools)
-      return Error{pools.error().code, fmt::format("{}: {}", files[i], pools.error().message)};
   json::array list;
   for (std::size_t i = 0; i < files.size(); ++i) {
     HEADWORKS_TRY(runner->Register(workflows[i], SourceOf(files[i])));

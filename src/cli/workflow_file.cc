@@ -21,6 +21,16 @@ namespace fs = std::filesystem;
 
 constexpr JsonLimits kInputLimits{.max_bytes = std::size_t{1} << 20, .max_depth = 64};
 
+/// Those of the configuration, and of the store if there is one.
+Result<model::PoolLimits> KnownPools(const Context& context) {
+  const RunnerOptions& options = context.settings().runner;
+  std::error_code error;
+  if (!options.database_url.starts_with("sqlite:") || !fs::exists(StoreName(options), error))
+    return options.pools;
+  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
+  return runner->Pools();
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const model::Workflow>> LoadWorkflow(const Settings& settings,
@@ -31,6 +41,41 @@ Result<std::shared_ptr<const model::Workflow>> LoadWorkflow(const Settings& sett
   definition.name.tenant = settings.runner.tenant;
   if (!name.empty()) definition.name.workflow = name;
   return model::Workflow::Create(std::move(definition));
+}
+
+Result<std::shared_ptr<const model::Workflow>> LoadRunnable(const Context& context,
+                                                            const std::string& path,
+                                                            const std::string& name,
+                                                            Runner* runner) {
+  const Settings& settings = context.settings();
+  Status pools;
+  auto parsed = ParseWithin(
+      context, runner,
+      [&](const model::PlatformLimits& limits) {
+        return spec::ParseWorkflowFile(path, nullptr, settings.max_workflow_bytes, limits);
+      },
+      pools);
+  HEADWORKS_ASSIGN(model::WorkflowDefinition definition, std::move(parsed));
+  HEADWORKS_TRY(pools);
+  definition.name.tenant = settings.runner.tenant;
+  if (!name.empty()) definition.name.workflow = name;
+  return model::Workflow::Create(std::move(definition));
+}
+
+Result<model::WorkflowDefinition> ParseWithin(const Context& context, Runner* runner,
+                                              const ParseWorkflow& parse, Status& pools) {
+  // Faults of the file itself come first; the store is looked into only where a task names a pool.
+  auto definition = parse({});
+  if (!definition) return definition;
+  model::PlatformLimits limits{.max_resources = context.settings().runner.max_resources};
+  if (std::ranges::any_of(definition->tasks, [](const auto& task) { return !task.pool.empty(); })) {
+    if (auto known = runner != nullptr ? runner->Pools() : KnownPools(context))
+      limits.pools = *std::move(known);
+    else
+      pools = std::move(known).error();
+  }
+  if (model::CheckLimits(*definition, limits).empty()) return definition;
+  return parse(limits);
 }
 
 std::string SourceOf(const std::string& path) {

@@ -1,12 +1,16 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "headworks/author/registry.h"
 #include "headworks/base/result.h"
+#include "headworks/model/resources.h"
 #include "headworks/model/workflow.h"
+#include "headworks/runner/runner.h"
+#include "session.h"
 #include "settings.h"
 
 namespace headworks::cli {
@@ -16,6 +20,19 @@ namespace headworks::cli {
 Result<std::shared_ptr<const model::Workflow>> LoadWorkflow(const Settings& settings,
                                                             const std::string& path,
                                                             const std::string& name = "");
+/// The same for what is to run here: with pools and resources checked against what there is.
+/// `runner`: where pools are looked up; nullptr = in the store of `context`, if there is one.
+Result<std::shared_ptr<const model::Workflow>> LoadRunnable(const Context& context,
+                                                            const std::string& path,
+                                                            const std::string& name = "",
+                                                            Runner* runner = nullptr);
+/// Reads a workflow against these limits.
+using ParseWorkflow =
+    std::function<Result<model::WorkflowDefinition>(const model::PlatformLimits& limits)>;
+/// What `parse` makes of the limits that hold here.  `pools`: why pools could not be looked up, and
+/// so were not checked.
+Result<model::WorkflowDefinition> ParseWithin(const Context& context, Runner* runner,
+                                              const ParseWorkflow& parse, Status& pools);
 /// How a registered workflow names the file that it came from: the same from every folder.
 std::string SourceOf(const std::string& path);
 /// A JSON object as text, from the argument of `option` itself or, with "@FILE", from a file;

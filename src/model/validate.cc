@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
+#include <set>
 
 #include "headworks/base/json.h"
 #include "headworks/base/text.h"
@@ -285,6 +286,75 @@ void FieldChecker::CheckPool(const std::string& at, const Task& task) {
                 "says nothing without a pool; name the pool, or remove it");
 }
 
+std::string FieldOf(TaskRole role, const std::string& id) {
+  switch (role) {
+    case TaskRole::kOnCancel:
+      return "on_cancel." + id;
+    case TaskRole::kFinally:
+      return "finally." + id;
+    case TaskRole::kMain:
+      break;
+  }
+  return "tasks." + id;
+}
+
+/// What tasks ask for against what there is.
+class LimitChecker {
+ public:
+  explicit LimitChecker(const PlatformLimits& limits) : limits_(limits) {
+    if (!limits.pools) return;
+    for (const auto& [name, limit] : *limits.pools) {
+      names_.push_back(name);
+      fmt::format_to(std::back_inserter(list_), "{}{} ({})", list_.empty() ? "" : ", ", name,
+                     limit);
+    }
+  }
+
+  void Check(const Task& task) {
+    const bool pool = limits_.pools && !task.pool.empty();
+    const auto excesses = Excesses(task.resources, limits_.max_resources);
+    if (!pool && excesses.empty()) return;
+    // A matrix is written once, and so is its fault.
+    const std::string at = FieldOf(task.role, task.group.empty() ? task.id : task.group);
+    if (!task.group.empty() && !groups_.insert(at).second) return;
+    if (pool) CheckPool(at, task);
+    for (const auto& [field, message] : excesses)
+      faults_.Add("HW1121", fmt::format("{}.resources.{}", at, field),
+                  message + " (max_task_resources); ask for less, or have the operator raise it");
+  }
+
+  std::vector<Fault> Take() { return faults_.Take(); }
+
+ private:
+  void CheckPool(const std::string& at, const Task& task) {
+    const std::string& name = task.pool;
+    const std::string set =
+        fmt::format("`headworks pool set {} N`, or under `pools` in the configuration", name);
+    const auto pool = limits_.pools->find(name);
+    if (pool == limits_.pools->end())
+      return faults_.Add("HW1118", at + ".pool",
+                         fmt::format("there is no pool {}{}; declared are: {}; declare it with {}",
+                                     QuoteJson(name), DidYouMean(name, names_),
+                                     list_.empty() ? "none" : list_, set));
+    if (pool->second == 0)
+      faults_.Add("HW1119", at + ".pool",
+                  fmt::format("pool {} has 0 permits, so that nothing that names it runs; declared "
+                              "are: {}; raise its limit with {}",
+                              QuoteJson(name), list_, set));
+    else if (task.weight > pool->second)
+      faults_.Add("HW1119", at + ".weight",
+                  fmt::format("{} is above the limit of pool {}, which is {}; declared are: {}; "
+                              "lower the weight, or raise the limit with {}",
+                              task.weight, QuoteJson(name), pool->second, list_, set));
+  }
+
+  const PlatformLimits& limits_;
+  FaultList faults_;
+  std::vector<std::string_view> names_;
+  std::string list_;
+  std::set<std::string> groups_;
+};
+
 }  // namespace
 
 void FaultList::Add(std::string_view code, std::string field, std::string message) {
@@ -301,17 +371,7 @@ std::vector<Fault> FaultList::Take() {
   return std::move(faults_);
 }
 
-std::string TaskField(const Task& task) {
-  switch (task.role) {
-    case TaskRole::kOnCancel:
-      return "on_cancel." + task.id;
-    case TaskRole::kFinally:
-      return "finally." + task.id;
-    case TaskRole::kMain:
-      break;
-  }
-  return "tasks." + task.id;
-}
+std::string TaskField(const Task& task) { return FieldOf(task.role, task.id); }
 
 bool IsPoolName(std::string_view name) {
   return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](char c) {
@@ -319,27 +379,14 @@ bool IsPoolName(std::string_view name) {
   });
 }
 
+std::vector<Fault> CheckLimits(const WorkflowDefinition& definition, const PlatformLimits& limits) {
+  LimitChecker checker(limits);
+  for (const Task& task : definition.tasks) checker.Check(task);
+  return checker.Take();
+}
+
 std::vector<Fault> CheckPools(const WorkflowDefinition& definition, const PoolLimits& declared) {
-  FaultList faults;
-  std::vector<std::string_view> names;
-  std::string list;
-  for (const auto& [name, limit] : declared) {
-    names.push_back(name);
-    fmt::format_to(std::back_inserter(list), "{}{} ({})", list.empty() ? "" : ", ", name, limit);
-  }
-  for (const Task& task : definition.tasks) {
-    if (task.pool.empty()) continue;
-    const auto pool = declared.find(task.pool);
-    if (pool == declared.end())
-      faults.Add("HW1118", TaskField(task) + ".pool",
-                 fmt::format("there is no pool {}{}; declared are: {}", QuoteJson(task.pool),
-                             DidYouMean(task.pool, names), list.empty() ? "none" : list));
-    else if (task.weight > pool->second)
-      faults.Add(
-          "HW1119", TaskField(task) + ".weight",
-          fmt::format("{} is above the limit of its pool; declared are: {}", task.weight, list));
-  }
-  return faults.Take();
+  return CheckLimits(definition, {.pools = declared});
 }
 
 bool CheckFields(const WorkflowDefinition& definition, FaultList& faults) {

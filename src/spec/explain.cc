@@ -166,6 +166,10 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "write, say, {key: params.customer, limit: 1}. `on_conflict: cancel_previous` makes room "
      "under a limit; a rate alone has none to make, since a run that was cancelled has started all "
      "the same."},
+    {"HW1121", "more resources than a task may ask for",
+     "The operator bounds what one task may ask for (`max_task_resources`, docs/configuration.md): "
+     "the task would be refused when it is to start. Ask for less, or have the bound raised; "
+     "`headworks config show` says what it is and where it is set."},
     {"HW1201", "an unknown parameter",
      "-p name=value sets a parameter that the workflow declares under `params`. The message names "
      "the nearest one."},

@@ -68,7 +68,8 @@ class ExpressionChecker {
                    std::vector<expr::Fault>* faults);
   const expr::Environment& EnvironmentOf(const ExpressionUse& use);
   void Add(const ExpressionUse& use, NodeNo no, const std::vector<expr::Fault>& faults);
-  /// What the fault's name makes one think of; empty = nothing.
+  /// What the fault's name makes one think of, behind a semicolon, or to say instead of it; empty =
+  /// nothing.
   std::string Hint(const ExpressionUse& use, std::string_view text, const expr::Fault& fault) const;
   bool Charge(NodeNo no);
 
@@ -119,6 +120,15 @@ std::string ExpressionChecker::Hint(const ExpressionUse& use, std::string_view t
                ? "; a task under finally sees run.outcome and run.failed_tasks instead"
                : "; that task runs elsewhere, so nothing of it is known here";
   }
+  if (const auto& params = draft_.definition.params;
+      use.type == ValueType::kKeyExpression &&
+      (before.ends_with("params.") || before.ends_with("params[")))
+    if (const auto param = params.find(std::string(name));
+        param != params.end() && HasTemplateDefault(param->second))
+      return fmt::format(
+          "the default of {} is computed once the run is made, and a key is needed before; give "
+          "it a fixed default or none, or take another value",
+          name);
   if (use.task == kNoTask && (name == "needs" || name == "matrix"))
     return fmt::format("; {} is known in a task only", name);
   if (before.ends_with("run.") && (name == "outcome" || name == "failed_tasks"))
@@ -129,9 +139,11 @@ std::string ExpressionChecker::Hint(const ExpressionUse& use, std::string_view t
 void ExpressionChecker::Add(const ExpressionUse& use, NodeNo no,
                             const std::vector<expr::Fault>& faults) {
   const std::string_view text = tree_.Text(no);
-  for (const expr::Fault& fault : faults)
+  for (const expr::Fault& fault : faults) {
+    const std::string hint = Hint(use, text, fault);
     source_.Add(CodeOf(fault.kind), PlaceInScalar(source_, tree_[no].place, text, fault.offset),
-                fault.message + Hint(use, text, fault));
+                hint.empty() || hint.starts_with(';') ? fault.message + hint : hint);
+  }
 }
 
 /// Aliases can make much of a small file.
@@ -204,7 +216,8 @@ void ExpressionChecker::CheckTemplate(const ExpressionUse& use, NodeNo no) {
 
 void ExpressionChecker::CheckNode(const ExpressionUse& use, NodeNo no) {
   const YamlTree::Node& node = tree_[no];
-  if (node.kind == Kind::kList)
+  const bool is_key = use.type == ValueType::kKeyExpression;
+  if (node.kind == Kind::kList && !is_key)  // what a key may not be has its fault already
     for (std::uint32_t i = 0; i < node.size; ++i) CheckNode(use, tree_.Element(no, i));
   if (node.kind == Kind::kMap && use.type == ValueType::kAny)
     for (std::uint32_t i = 0; i < node.size; ++i)
@@ -215,7 +228,7 @@ void ExpressionChecker::CheckNode(const ExpressionUse& use, NodeNo no) {
       (use.type == ValueType::kTemplateMap || use.type == ValueType::kAny))
     for (std::uint32_t i = 0; i < node.size; ++i) CheckNode(use, tree_.Value(no, i));
   if (node.kind != Kind::kScalar || node.faulty) return;
-  const bool is_when = use.type == ValueType::kWhen || use.type == ValueType::kKeyExpression;
+  const bool is_when = use.type == ValueType::kWhen || is_key;
   if (!is_when && tree_.Text(no).find("${{") == std::string_view::npos) return;
   if (!Charge(no)) return;
   if (is_when)

@@ -433,8 +433,10 @@ constexpr auto kTaskKeys = std::to_array<Entry<TaskDraft>>({
       .usual = "",
       .example = "gpu",
       .since = kSince,
-      .text = "A pool of permits that the configuration or `headworks pool set` declares. Each "
-              "attempt holds some until it is over; a task that finds too few waits.",
+      .text =
+          "A pool of permits that the configuration or `headworks pool set` declares. Each "
+          "attempt holds some until it is over; a task that finds too few waits. `''` takes away "
+          "the pool of `defaults`.",
       .in_defaults = true},
      Set<&Task::pool>},
     {{.name = "weight",

@@ -45,6 +45,12 @@ std::string_view MeantKey(std::string_view key, std::span<const std::string_view
   return NearestWord(key, here);
 }
 
+/// Digits behind a sign, however many.
+bool IsWholeNumber(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 }  // namespace
 
 Reader::NodeNo Reader::FindKey(NodeNo map, std::string_view key) const {
@@ -121,16 +127,23 @@ void Reader::Bool(NodeNo no, bool& into) {
 }
 
 void Reader::Integer(NodeNo no, int& into) {
-  const auto number =
-      Is(no, Kind::kScalar) && tree_[no].plain ? NumberOf(tree_.Text(no)) : std::nullopt;
+  const std::string_view text = Is(no, Kind::kScalar) && tree_[no].plain ? tree_.Text(no) : "";
+  const auto number = NumberOf(text);
+  const auto out_of_range = [&] {
+    if (key_->most > 0)
+      Fault("HW1111", no,
+            fmt::format("{} is out of range: it must be {} to {}", text, key_->least, key_->most));
+    else
+      Fault("HW1010", no, fmt::format("{} is too large a number", text));
+  };
+  if (!number && IsWholeNumber(text)) return out_of_range();
   if (!number) return WrongType(no, "a whole number belongs here");
-  if (const std::string trap = TrapOf(tree_.Text(no)); !trap.empty())
-    return Fault("HW1013", no, trap);
+  if (const std::string trap = TrapOf(text); !trap.empty()) return Fault("HW1013", no, trap);
   const char* end = number->data() + number->size();
   int value = 0;
   const auto [stop, ec] = std::from_chars(number->data(), end, value);
   if (ec == std::errc::result_out_of_range)
-    Fault("HW1010", no, fmt::format("{} is too large a number", *number));
+    out_of_range();
   else if (stop != end)
     WrongType(no, "a whole number belongs here");
   else

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -34,8 +35,12 @@ struct TaskDraft : model::Task {
 
 /// `rate` while it is read.
 struct RateDraft {
-  int limit = 0;
-  Duration per{0};
+  /// As long as no value was read.
+  static constexpr int kNoLimit = std::numeric_limits<int>::min();
+  static constexpr Duration kNoTime = Duration::min();
+
+  int limit = kNoLimit;
+  Duration per = kNoTime;
 };
 
 /// The keys of the map that describes a `T`: a part of the language (keys.cc).
@@ -152,6 +157,8 @@ class Reader {
   TaskDraft defaults_;
   /// Position of the task that is being read.
   std::size_t task_ = ExpressionUse::kNoTask;
+  /// The key whose value is being read.
+  const Key* key_ = nullptr;
   std::vector<ExpressionUse> expressions_;
   std::vector<Matrix> matrices_;
   std::size_t matrix_work_ = 0;

@@ -41,7 +41,7 @@ std::string DescribeSize(std::size_t bytes) {
 
 /// Reads and checks into `definition`; what is wrong goes to `source`.
 void Parse(Source& source, const std::string& base_dir, std::size_t max_bytes,
-           const model::PoolLimits* pools, model::WorkflowDefinition& definition) {
+           const model::PlatformLimits& limits, model::WorkflowDefinition& definition) {
   if (source.text().size() > max_bytes)
     return source.AddWhole(
         "HW1001", fmt::format("the file is larger than {}; split it, or raise max_workflow_bytes",
@@ -65,7 +65,7 @@ void Parse(Source& source, const std::string& base_dir, std::size_t max_bytes,
     if (fault.field == "name" && name_of_file)
       fault.message += "; it is taken from the file's name: rename the file or add `name:`";
   AddModelFaults(*tree, faults, source);
-  if (pools != nullptr) AddModelFaults(*tree, model::CheckPools(draft.definition, *pools), source);
+  AddModelFaults(*tree, model::CheckLimits(draft.definition, limits), source);
   CheckExpressions(draft, *tree, source);
   definition = std::move(draft.definition);
   if (!source.good() || draft.matrices.empty()) return;
@@ -105,12 +105,12 @@ Result<model::WorkflowDefinition> ParseWorkflow(std::string_view text,
                                                 const std::string& source_name,
                                                 const std::string& base_dir,
                                                 std::vector<Fault>* faults, std::size_t max_bytes,
-                                                const model::PoolLimits* pools) {
+                                                const model::PlatformLimits& limits) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   Source source(source_name, text);
   model::WorkflowDefinition definition;
-  Parse(source, base_dir, max_bytes, pools, definition);
+  Parse(source, base_dir, max_bytes, limits, definition);
   if (source.good()) return definition;
 
   std::vector<Fault> all = source.TakeFaults();
@@ -126,7 +126,7 @@ Result<model::WorkflowDefinition> ParseWorkflow(std::string_view text,
 Result<model::WorkflowDefinition> ParseWorkflowFile(const std::string& path,
                                                     std::vector<Fault>* faults,
                                                     std::size_t max_bytes,
-                                                    const model::PoolLimits* pools) {
+                                                    const model::PlatformLimits& limits) {
   HEADWORKS_ASSIGN(const std::string text, ReadFile(path, max_bytes));
   std::error_code ec;
   const auto absolute = std::filesystem::absolute(path, ec);
@@ -134,7 +134,7 @@ Result<model::WorkflowDefinition> ParseWorkflowFile(const std::string& path,
     return Error{Code::kUnavailable,
                  fmt::format("cannot find the folder of {}: {}", path, ec.message())};
   return ParseWorkflow(text, path, absolute.lexically_normal().parent_path().string(), faults,
-                       max_bytes, pools);
+                       max_bytes, limits);
 }
 
 }  // namespace headworks::spec

@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/json.hpp>
 #include <climits>
+#include <utility>
 
 #include "field_locator.h"
 #include "headworks/base/json.h"
@@ -82,7 +83,9 @@ void Reader::Map(NodeNo map, T& into, bool in_defaults) {
 
 template <typename T>
 void Reader::ReadEntry(const Entry<T>& entry, NodeNo value, T& into) {
+  const Key* const outer = std::exchange(key_, &entry.key);
   entry.read(*this, value, into);
+  key_ = outer;
   switch (entry.key.type) {
     case ValueType::kWhen:
     case ValueType::kKeyExpression:
@@ -285,7 +288,10 @@ void Reader::Concurrency(NodeNo no, std::optional<model::Concurrency>& into) {
   Map(no, into.emplace());
   constexpr auto kLimits = std::to_array<std::string_view>({"limit", "rate"});
   // What limits nothing is said once: one of these, as written or as meant, has its fault already.
-  if (into->limit == 0 && into->rate == 0 && HasMisspeltKey(no, kLimits)) into->limit = 1;
+  if (into->limit == 0 && into->rate == 0 &&
+      (HasMisspeltKey(no, kLimits) || FindKey(no, "limit") != kNone ||
+       FindKey(no, "rate") != kNone))
+    into->limit = 1;
 }
 
 void Reader::RunLimit(NodeNo no, int& into) {
@@ -305,10 +311,11 @@ void Reader::Rate(NodeNo no, model::Concurrency& into) {
   for (const std::string_view key : {"limit", "per"})
     if (FindKey(no, key) == kNone)
       Fault("HW1008", no, fmt::format("the rate has no {}; write {{limit: 10, per: 1m}}", key));
-  if (FindKey(no, "limit") != kNone && rate.limit == 0)
+  if (rate.limit == 0)
     Fault("HW1111", no, "a rate of 0 lets nothing start; give it 1 to 10000, or remove it");
-  into.rate = rate.limit;
-  into.rate_per = rate.per;
+  // What could not be read has its fault already.
+  if (rate.limit != RateDraft::kNoLimit) into.rate = rate.limit;
+  into.rate_per = rate.per == RateDraft::kNoTime ? std::chrono::minutes(1) : rate.per;
 }
 
 void Reader::Retry(NodeNo no, model::Task& into) {
@@ -504,6 +511,9 @@ TaskDraft Reader::ReadTask(NodeNo key, NodeNo value) {
   task.id = tree_.Text(key);
   if (Is(value, Kind::kMap)) {
     Map(value, task);
+    // Whoever takes away the pool of the defaults takes away its weight, too.
+    if (FindKey(value, "pool") != kNone && task.pool.empty() && FindKey(value, "weight") == kNone)
+      task.weight = Task{}.weight;
     CheckActions(key, value, task);
     CheckRetry(value, task.retry);
     return task;

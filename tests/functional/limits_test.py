@@ -40,6 +40,105 @@ class PoolTest(harness.Case):
         self.hw("workflow", "validate", file)
         self.hw("run", file)
 
+    def test_faults_of_limits_have_a_place_and_say_what_to_do(self):
+        self.hw("pool", "set", "gpu", 1)
+        self.hw("pool", "set", "none", 0)
+        self.env["HEADWORKS_MAX_TASK_RESOURCES"] = f"cpu=2,memory={2**30 - 1}"
+        # 1,000 instances of a matrix are written once.
+        file = self.write("train.yaml", """
+version: 1
+tasks:
+  a:
+    pool: gpus
+    matrix: {n: [%s]}
+    run: 'true'
+  b: {pool: gpu, weight: 2, run: 'true'}
+  c: {pool: none, run: 'true'}
+  d: {resources: {cpu: 3, memory: 1GiB}, run: 'true'}
+""" % ", ".join(map(str, range(1000))))
+        engine = self.engine_up()
+        faults = [
+            r"train.yaml:5:11: HW1118 there is no pool \"gpus\", did you mean 'gpu'\?; declared "
+            r"are: gpu \(1\), none \(0\); declare it with `headworks pool set gpus N`, or under "
+            r"`pools` in the configuration",
+            r"train.yaml:8:26: HW1119 2 is above the limit of pool \"gpu\", which is 1; .*"
+            r"`headworks pool set gpu N`",
+            r"train.yaml:9:13: HW1119 pool \"none\" has 0 permits.*`headworks pool set none N`",
+            r"train.yaml:10:24: HW1121 it asks for 3 processors, and at most 2 are .*max_task_res",
+            r"train.yaml:10:35: HW1121 it asks for 1GiB \(1073741824 bytes\) of memory, and at "
+            r"most 1073741823 bytes is allowed here \(max_task_resources\)"]
+        for command in (["workflow", "validate"], ["workflow", "register"], ["run"],
+                        ["run", "--dry-run"], ["run", "--detach"]):
+            said = self.hw(*command, file, code=USAGE).stderr
+            self.assertEqual(said.count("HW11"), len(faults), said)
+            for fault in faults:
+                self.assertRegex(said, fault, command)
+        self.assertEqual(self.json("runs", "list"), [])
+        engine.kill()
+
+    def test_dry_run_checks_the_concurrency_key(self):
+        for key, why in (("1 / params.n", "divi"), ("input.customer", "customer")):
+            file = self.write("keyed.yaml", f"""
+version: 1
+params: {{n: 0}}
+concurrency: {{key: {key}, limit: 1}}
+tasks:
+  go: {{run: 'true'}}
+""")
+            for command in (["run"], ["run", "--dry-run"]):
+                said = self.hw(*command, file, code=USAGE).stderr
+                self.assertRegex(said, f"concurrency.key `{key}` of workflow keyed: .*{why}")
+        self.assertFalse(self.store.exists())
+
+    def test_up_goes_on_when_files_ask_for_what_there_is_not(self):
+        self.hw("pool", "set", "gpu", 1)
+        pool = "version: 1\ntasks:\n  t: {pool: %s, weight: %s, run: 'true'}\n"
+        heavy = "version: 1\ntasks:\n  t: {resources: {cpu: 9}, run: 'true'}\n"
+        self.write("flows/a.yaml", pool % ("tpu", 1))
+        self.write("flows/b.yaml", pool % ("gpu", 2))
+        self.write("flows/c.yaml", heavy)
+        self.write("flows/d.yaml", pool % ("gpu", 1))
+        running = self.write("running.yaml", f"version: 1\ntasks:\n  t: {{run: '{gate('t')}'}}\n")
+        engine = self.engine_up("flows", "--max-task-resources", "cpu=8")
+        self.until_said(engine, "workflow d registered")
+        self.hw("run", running, "--detach")
+        for fault in ("a.yaml:3:13: HW1118", "b.yaml:3:26: HW1119", "c.yaml:3:24: HW1121"):
+            self.assertIn(f"flows/{fault}", self.text(engine))
+        # While watching: a new file, an edit of a registered one, and a pool that went down.
+        self.write("flows/e.yaml", pool % ("dpu", 1))
+        self.until_said(engine, "flows/e.yaml:3:13: HW1118")
+        self.write("flows/d.yaml", pool % ("gpu", 3))
+        self.until_said(engine, "flows/d.yaml:3:26: HW1119 3 is above")
+        self.hw("pool", "set", "gpu", 0)
+        self.write("flows/d.yaml", pool % ("gpu", 1))
+        self.until_said(engine, 'flows/d.yaml:3:13: HW1119 pool "gpu" has 0 permits')
+        self.hw("pool", "set", "gpu", 4)
+        self.write("flows/d.yaml", pool % ("gpu", 4))
+        self.until_said(engine, "workflow d updated")
+        self.write("t.go", "")
+        self.until(lambda: self.run_state("1") == "succeeded", "what runs keeps its engine")
+        self.assertEqual([w["workflow"] for w in self.json("workflow", "list")], ["d", "running"])
+
+    def test_pools_option_is_refused_where_it_would_do_nothing(self):
+        self.hw("pool", "set", "gpu", 1)
+        for args in (["list"], ["show", "gpu"], ["set", "gpu", 2], ["delete", "gpu"]):
+            said = self.hw("pool", *args, "--pools", "gpu=7", code=USAGE).stderr
+            self.assertIn("--pools declares pools for the engine that starts with it", said)
+        self.assertEqual(self.json("pool", "list")[0]["limit"], 1)
+
+    def test_pools_are_of_a_tenant(self):
+        file = self.write("train.yaml", TRAIN % "true")
+        self.env["HEADWORKS_TENANT"] = "acme"
+        self.hw("pool", "set", "gpu", 2)
+        self.hw("workflow", "validate", file)
+        del self.env["HEADWORKS_TENANT"]
+        self.assertIn("HW1118", self.hw("workflow", "validate", file, code=USAGE).stderr)
+        engine = self.engine_up("--pools", "gpu=3")
+        limit = lambda *args: self.json("pool", "show", "gpu", *args)["limit"]
+        self.assertEqual((limit(), limit("--tenant", "acme")), (3, 2))
+        engine.send_signal(signal.SIGTERM)
+        self.ends(engine, OK)
+
     def test_configured_pool_is_the_configurations(self):
         file = self.write("train.yaml", TRAIN % "true")
         self.env["HEADWORKS_POOLS"] = "gpu=2"
@@ -262,6 +361,64 @@ tasks:
         self.hw("pool", "delete", "gpu")
 
 
+class BesideTest(harness.Case):
+    """`run` where others have what it needs."""
+
+    def test_older_run_that_goes_on_is_told_and_waited_for_no_longer_than_a_drain(self):
+        self.hw("pool", "set", "gpu", 1)
+        old = self.write("old.yaml", "version: 1\ntasks:\n  t: {pool: gpu, run: '%s; %s'}\n"
+                         % (gate("old"), gate("again")))
+        new = self.write("new.yaml", "version: 1\ntasks:\n  t: {pool: gpu, run: 'true'}\n"
+                         "  u: {needs: [t], run: '%s'}\n" % gate("u"))
+        killed = self.start("run", old)
+        self.until_exists("old.here")
+        killed.kill()
+        killed.wait()
+        self.write("old.go", "")
+        process = self.start("run", new, "--drain-timeout", "100ms")
+        self.until_said(process, "run 1 of old goes on in this process too, because it holds or "
+                        "held what run 2 needs; once run 2 is over, its tasks have up to 100ms to "
+                        "end, and `headworks up` continues it")
+        self.until_exists("again.here")
+        self.write("u.go", "")
+        out = self.ends(process, OK)
+        self.assertIn("run 2 of new succeeded", out)
+        self.assertIn("tasks of run 1 of old are at work in this process: waiting up to 100ms for "
+                      "them; what is left then is stopped, and `headworks up` continues it", out)
+        self.assertEqual(self.run_state("1"), "running")
+        # Nothing but its own run: nothing to tell.
+        self.write("again.go", "")
+        self.ends(self.start("run", old, "--resume"), OK)
+        out = self.hw("run", new).stdout
+        self.assertNotIn("in this process", out)
+
+    def test_run_says_what_it_waits_for(self):
+        self.hw("pool", "set", "gpu", 1)
+        pooled = self.write("pooled.yaml",
+                            "version: 1\ntasks:\n  t: {pool: gpu, run: '%s'}\n" % gate("t"))
+        placed = self.write("placed.yaml", "version: 1\nmax_active_runs: 1\ntasks:\n"
+                            "  t: {run: '%s'}\n" % gate("p"))
+        rated = self.write("rated.yaml", "version: 1\nconcurrency: {rate: {limit: 1, per: 1h}}\n"
+                           "tasks:\n  t: {run: 'true'}\n")
+        self.engine_up()
+        for file in (pooled, placed, rated):
+            self.hw("run", file, "--detach")
+        self.until_exists("t.here")
+        self.until_exists("p.here")
+        waiting = [(self.start("run", file), why) for file, why in (
+            (pooled, "waits for 1 permit of pool gpu"),
+            (placed, "at most 1 runs are under way at a time (max_active_runs): run 2"),
+            (rated, "at most 1 runs start within 1h"))]
+        for process, why in waiting:
+            self.until_said(process, why)
+            self.assertRegex(self.text(process), r"run \d waits: ")
+        for name in ("t.go", "p.go"):
+            self.write(name, "")
+        for process, _ in waiting[:2]:
+            out = self.ends(process, OK)
+            self.assertEqual(out.count(" waits: "), 1, out)
+
+
 class ConcurrencyTest(harness.Case):
     FILE = """
 version: 1
@@ -391,8 +548,9 @@ tasks:
             self.assertGreater((third - first).total_seconds(), 3.9, starts)
 
     def test_key_is_checked_with_the_file(self):
-        for key, code in (("params.wher", "HW1302"), ("[1]", "HW1303"), ("${{ params.to }}",
-                          "HW1301"), ("params.to ==", "HW1301"), ("params.day", "HW1302")):
+        for key, code in (("params.wher", "HW1302"), ("params.day", "HW1302 the default of day is "
+                          "computed once the run is made"), ("[1]", "HW1303"), ("${{ params.to }}",
+                          "HW1301"), ("params.to ==", "HW1301")):
             file = self.write("bad.yaml", f"""
 version: 1
 params: {{to: test, day: '${{{{ run.date }}}}'}}

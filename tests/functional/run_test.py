@@ -4,12 +4,13 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import termios
 
 import harness
-from harness import (FAILED, NOT_FOUND, PATIENCE, UNAVAILABLE, USAGE, Case, gate)
+from harness import (FAILED, NOT_FOUND, OK, PATIENCE, UNAVAILABLE, USAGE, Case, gate)
 
 CHAIN = """
 version: 1
@@ -178,6 +179,44 @@ tasks:
             self.assertNotIn(word, out)
         self.assertRegex(self.hw("runs", "show", "1").stdout, r"slow +failed .* deadline of 300ms")
         self.assertNotIn("error:", self.hw("runs", "why", "1", "slow").stdout)
+
+    def test_task_that_never_started_is_told_so_and_not_by_how_its_attempt_ended(self):
+        self.write("st.yaml", "version: 1\ndefaults: {start_timeout: 1us}\ntasks:\n"
+                   "  a: {matrix: {n: [%s]}, run: 'true'}\n" % ", ".join(map(str, range(20))))
+        out = self.hw("run", "st.yaml", "--pending-timeout", "0s", code=FAILED).stdout
+        self.assertRegex(out, r"(?m)^task a\[\d+\] failed: did not start within start_timeout "
+                              r"\(1us\) and the time after it \(pending_timeout\)$")
+        for wrong in ("failed: succeeded", "failed: cancel", r"\d{5}h", "^task .* failed$"):
+            self.assertNotRegex(out, f"(?m){wrong}")
+        summary = out[:out.index("retry with")].rpartition("\ntask a[")[2]
+        self.assertIn("(pending_timeout)\n  attempt ", summary)
+        self.assertIn("has not started within 1us; ", summary)
+        self.assertIn("start_timeout in the file, or with --pending-timeout (now 0us)", summary)
+        failed = [task["task"] for task in self.json("runs", "show", "1")["tasks"]
+                  if task["reason"] == "pending_timeout"]
+        self.assertTrue(failed)
+        for task in failed:  # each is told once, whatever its attempt said later
+            lines = re.findall(rf"(?m)^task {re.escape(task)} (.*)", out[:out.index(summary)])
+            self.assertEqual([line for line in lines if not line.startswith("failed: did not")], [])
+        shown = self.hw("runs", "show", "1").stdout
+        self.assertIn("pending_timeout", shown)
+        self.assertNotRegex(shown, r"\d{5}h")
+
+    def test_sigterm_whose_drain_ends_the_run_reports_its_end(self):
+        file = self.write("slow.yaml", f"version: 1\ntasks:\n  a: {{run: '{gate('a')}'}}\n")
+        for code, script in ((OK, ""), (FAILED, "; exit 3")):
+            self.write("slow.yaml", f"version: 1\ntasks:\n  a: {{run: '{gate('a')}{script}'}}\n")
+            process = self.start("run", file)
+            self.until_exists("a.here")
+            process.send_signal(signal.SIGTERM)
+            self.until_said(process, "terminated: waiting up to")
+            self.write("a.go", "")
+            out = self.ends(process, code)
+            self.assertIn("of slow " + ("succeeded" if code == OK else "failed"), out)
+            self.assertNotIn("left run", out)
+            for name in ("a.here", "a.go"):
+                (self.dir / name).unlink()
+        self.assertIn("exit code 3", out)
 
     def test_parameters_and_input_reach_the_run(self):
         self.write("p.yaml", "version: 1\nname: p\nparams: {n: 1, who: nobody}\n"

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "headworks/model/resources.h"
 #include "test_run.h"
 
 namespace headworks::model {
@@ -181,6 +182,49 @@ TEST(Limits, PoolsAreCheckedAgainstTheDeclaredOnes) {
   EXPECT_EQ(CodesOf(unknown), (Codes{"HW1118 tasks.a.pool", "HW1118 tasks.b.pool"}));
   EXPECT_NE(unknown[0].message.find("did you mean"), std::string::npos) << unknown[0].message;
   EXPECT_NE(unknown[0].message.find("declared are: db (1), gpus (4)"), std::string::npos);
+}
+
+TEST(Limits, FaultsOfAPoolSayWhatToDo) {
+  const auto d = Pooled();
+  EXPECT_EQ(CheckPools(d, {{"gpu", 1}})[0].message,
+            "2 is above the limit of pool \"gpu\", which is 1; declared are: gpu (1); lower the "
+            "weight, or raise the limit with `headworks pool set gpu N`, or under `pools` in the "
+            "configuration");
+  // Whatever the weight is, and whether it is written: it is the pool that has nothing.
+  const auto none = CheckPools(d, {{"gpu", 0}});
+  EXPECT_EQ(CodesOf(none), (Codes{"HW1119 tasks.a.pool", "HW1119 tasks.b.pool"}));
+  EXPECT_TRUE(none[0].message.starts_with("pool \"gpu\" has 0 permits")) << none[0].message;
+}
+
+TEST(Limits, FaultsOfAMatrixAreToldOnceAndOthersEach) {
+  auto d = Pooled();
+  d.tasks[0].group = d.tasks[1].group = "m";
+  EXPECT_EQ(CodesOf(CheckPools(d, {})), Codes{"HW1118 tasks.m.pool"});
+  d.tasks[1].role = TaskRole::kFinally;
+  EXPECT_EQ(CodesOf(CheckPools(d, {})), (Codes{"HW1118 tasks.m.pool", "HW1118 finally.m.pool"}));
+}
+
+TEST(Limits, ResourcesAreCheckedAgainstTheMostOfEach) {
+  auto d = Pooled();
+  d.tasks[1].resources = {.cpu = 2, .memory = std::uint64_t{1} << 30};
+  const auto check = [&](double cpu, std::uint64_t memory) {
+    return CheckLimits(d, {.max_resources = {.cpu = cpu, .memory = memory}});
+  };
+  EXPECT_EQ(CodesOf(check(0, 0)), Codes{}) << "no limit; and of pools nothing is known";
+  EXPECT_EQ(CodesOf(check(2, std::uint64_t{1} << 30)), Codes{});
+  const auto both = check(1.999, (std::uint64_t{1} << 30) - 1);
+  EXPECT_EQ(CodesOf(both),
+            (Codes{"HW1121 tasks.b.resources.cpu", "HW1121 tasks.b.resources.memory"}));
+  EXPECT_TRUE(both[0].message.starts_with(
+      "it asks for 2 processors, and at most 1.999 are allowed here (max_task_resources)"));
+  EXPECT_TRUE(both[1].message.starts_with(
+      "it asks for 1GiB (1073741824 bytes) of memory, and at most 1073741823 bytes is allowed here "
+      "(max_task_resources)"))
+      << both[1].message;
+  EXPECT_EQ(
+      Excess(d.tasks[1].resources, {.cpu = 1, .memory = 1}),
+      "it asks for 2 processors, and at most 1 are allowed here; it asks for 1GiB (1073741824 "
+      "bytes) of memory, and at most 1 byte is allowed here");
 }
 
 TEST(Limits, GoRoundAsJsonAndCostPlainWorkflowsNothing) {

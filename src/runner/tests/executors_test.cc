@@ -214,10 +214,12 @@ TEST_F(ExecutorsTest, WhatAsksForMoreThanIsAllowedIsRefusedAtOnce) {
   ASSERT_TRUE(result);
   EXPECT_EQ(result->state, model::RunState::kFailed);
   using Failure = std::pair<std::string, std::string>;
-  EXPECT_EQ(result->failures,
-            (std::vector<Failure>{
-                {"cpu", "it asks for 2.5 processors, and at most 2 are allowed here"},
-                {"memory", "it asks for 1073741825 of memory, and at most 1GiB is allowed here"}}));
+  EXPECT_EQ(
+      result->failures,
+      (std::vector<Failure>{{"cpu", "it asks for 2.5 processors, and at most 2 are allowed here"},
+                            {"memory",
+                             "it asks for 1073741825 bytes of memory, and at most 1GiB (1073741824 "
+                             "bytes) is allowed here"}}));
   EXPECT_EQ(door_.knocks(), 1) << "no retries of any kind";
 }
 

@@ -115,8 +115,23 @@ TEST(Language, ConcurrencyIsTakenWithinItsBoundsAndWhereItDoesSomething) {
            {"limit: 0, rate: {limit: 1, per: 1h}", "HW1111 a limit of 0 limits nothing"},
            {"limit: -1", "HW1111 -1 is out of range: it must be 1 to 1000000"},
            {"limit: 1000001", "HW1111 1000001 is out of range: it must be 1 to 1000000"},
-           {"limit: 99999999999", "HW1010 99999999999 is too large a number"},
+           {"limit: 99999999999", "HW1111 99999999999 is out of range: it must be 1 to 1000000"},
+           {"limit: 99999999999999999999999",
+            "HW1111 99999999999999999999999 is out of range: it must be 1 to 1000000"},
+           {"limit: -99999999999999999999999", "it must be 1 to 1000000"},
            {"limit: many", "a whole number belongs here"},
+           {"limit: 1e9", "HW1111 1000000000 is out of range"},
+           {"limit: 1e30", "a whole number belongs here"},
+           {"key: [a], limit: 1", "HW1009 text belongs here"},
+           {"key: {a: b}, limit: 1", "HW1009 text belongs here"},
+           {"rate: 5", "HW1009 rate takes a map"},
+           {"rate: {per: 1h}", "HW1008 the rate has no limit"},
+           {"rate: {limit: 1}", "HW1008 the rate has no per"},
+           {"rate: {limit: many, per: 1h}", "HW1009 a whole number belongs here"},
+           {"rate: {limit: 1, per: 60}", "HW1010"},
+           {"rate: {limit: 1, per: -1m}", "HW1010"},
+           {"rate: {limit: 1, per: 100000d}", "HW1010"},
+           {"rate: {limit: 1, per: [1h]}", "HW1009 a duration"},
            {"rate: {limit: 0, per: 1h}", "HW1111 a rate of 0 lets nothing start"},
            {"rate: {limit: -1, per: 1h}", "HW1111 -1 is out of range: it must be 1 to 10000"},
            {"rate: {limit: 10001, per: 1h}", "HW1111 10001 is out of range: it must be 1 to 10000"},
@@ -127,6 +142,17 @@ TEST(Language, ConcurrencyIsTakenWithinItsBoundsAndWhereItDoesSomething) {
     ExpectSays(file(bad), says);
     EXPECT_EQ(FaultsOf(file(bad)).size(), 1U) << bad << "\n" << MessageOf(file(bad));
   }
+}
+
+TEST(Language, EmptyPoolTakesAwayThatOfDefaultsWithItsWeight) {
+  const auto definition = Good(
+      "version: 1\ndefaults: {pool: gpu, weight: 2}\ntasks:\n"
+      "  a: {run: x}\n  b: {run: x, pool: ''}\n  c: {run: x, pool: db}\n");
+  EXPECT_EQ(definition.tasks[0].pool, "gpu");
+  EXPECT_EQ(definition.tasks[1].pool, "");
+  EXPECT_EQ(definition.tasks[1].weight, 1);
+  EXPECT_EQ(definition.tasks[2].weight, 2);
+  ExpectSays(Task("pool: '', weight: 2"), "HW1117 says nothing without a pool");
 }
 
 TEST(Language, ReservedKeysSayWhatTheyComeWithAndWhatToDoNow) {

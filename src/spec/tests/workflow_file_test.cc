@@ -258,7 +258,7 @@ const std::vector<Bad>& BadFiles() {
        "  a: {run: x, priority: high}\n  b: {run: x, priority: 1.5}\n"
        "  c: {run: x, priority: 99999999999}\n  d: {run: x, priority: 1001}\n"
        "  e: {run: x, priority: '1'}\n  f: {run: x, retry: {jitter: 2, max_attempts: 0}}\n",
-       {"2:15 HW1111", "4:25 HW1009", "5:25 HW1009", "6:25 HW1010", "7:25 HW1111", "8:25 HW1009",
+       {"2:15 HW1111", "4:25 HW1009", "5:25 HW1009", "6:25 HW1111", "7:25 HW1111", "8:25 HW1009",
         "9:31 HW1111", "9:48 HW1111"}},
       {"Choices",
        "version: 1\non_failure: stop\ntasks:\n  a: {run: x, trigger_rule: all_sucess}\n"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "headworks/base/result.h"
+#include "headworks/model/resources.h"
 #include "headworks/model/workflow.h"
 #include "headworks/spec/fault.h"
 
@@ -23,14 +24,14 @@ inline constexpr std::size_t kMaxDepth = 64;
 inline constexpr std::size_t kMaxExpandedBytes = std::size_t{512} << 20;
 
 /// Reads and checks a file; relative paths of its tasks start at its folder.  `faults`, if given,
-/// receives all of them, by position.  `pools`, if given, are the declared ones: what tasks say of
-/// pools is checked against them (`model::CheckPools`).
+/// receives all of them, by position.  What tasks ask for is checked against `limits`
+/// (`model::CheckLimits`).
 /// Errors.  kInvalidArgument: the joined faults.  kNotFound, kPermissionDenied, kUnavailable: the
 ///   file cannot be read.
 Result<model::WorkflowDefinition> ParseWorkflowFile(const std::string& path,
                                                     std::vector<Fault>* faults = nullptr,
                                                     std::size_t max_bytes = kMaxFileBytes,
-                                                    const model::PoolLimits* pools = nullptr);
+                                                    const model::PlatformLimits& limits = {});
 
 /// Reads and checks text.  `source_name` stands in faults, and its stem is the workflow's name
 /// unless the text gives one.  `base_dir`: absolute, or empty.
@@ -40,6 +41,6 @@ Result<model::WorkflowDefinition> ParseWorkflow(std::string_view text,
                                                 const std::string& base_dir,
                                                 std::vector<Fault>* faults = nullptr,
                                                 std::size_t max_bytes = kMaxFileBytes,
-                                                const model::PoolLimits* pools = nullptr);
+                                                const model::PlatformLimits& limits = {});
 
 }  // namespace headworks::spec
