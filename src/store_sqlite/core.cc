@@ -57,7 +57,8 @@ Core::Core(std::string path, const Options& options)
       options_(options),
       clock_(options.clock != nullptr ? *options.clock : system_clock_),
       logger_(options.logger != nullptr ? *options.logger : null_logger_),
-      boot_id_(options.boot_id.empty() ? KernelBootId() : options.boot_id) {}
+      boot_id_(options.boot_id.empty() ? KernelBootId() : options.boot_id),
+      redact_(options.redact ? options.redact : task_queue::RedactCredentials) {}
 
 Core::~Core() {
   if (checkpointer_.joinable()) {
