@@ -11,6 +11,7 @@
 #include "headworks/base/text.h"
 #include "number.h"
 #include "output.h"
+#include "queue_command_line.h"
 #include "templates.h"
 
 namespace headworks::cli {
@@ -42,6 +43,7 @@ class CommandTree {
     AddRuns();
     AddWorkflow();
     AddPool();
+    AddQueue();
     AddUp();
     AddTasks();
     AddStore();
@@ -337,6 +339,14 @@ class CommandTree {
                   [this](const Context& context) { return DeletePool(context, name_); }));
   }
 
+  void AddQueue() {
+    CLI::App& queue = Group("queue", "Durable queues, for work of any kind");
+    AddQueueCommands(queue_, [&](const char* name, const char* description,
+                                 Action action) -> CLI::App& {
+      return Leaf(queue, name, description, std::move(action));
+    });
+  }
+
   void AddUp() {
     CLI::App& up = Leaf(app_, "up", "Be the engine until SIGTERM or Ctrl-C",
                         [this](const Context& context) { return Up(context, folder_); });
@@ -411,6 +421,7 @@ class CommandTree {
   std::string template_ = "minimal";
   ShowWorkflowArgs show_;
   FormatArgs format_;
+  QueueArgs queue_;
   int limit_ = 0;
   bool prune_dry_run_ = false;
   bool migrate_dry_run_ = false;
