@@ -26,6 +26,9 @@ using task_queue::QueueRecord;
 using task_queue::QueueTime;
 using task_queue::Settlement;
 
+/// A storage in memory lives in one boot.
+constexpr std::int64_t kBoot = 1;
+
 constexpr std::array kAllStates{ItemState::kPending, ItemState::kProcessing, ItemState::kCompleted,
                                 ItemState::kDead,    ItemState::kCancelled,  ItemState::kPurged};
 constexpr std::array kOver{ItemState::kCompleted, ItemState::kDead, ItemState::kCancelled,
@@ -187,7 +190,7 @@ class MemoryQueues final : public task_queue::Queues,
     answers.reserve(items.size());
     for (const NewItem& item : items) answers.push_back(EnqueueOne(q, item, now));
     ForgetOld(q, now.wall, 2 * items.size());
-    ++s_.data_version;
+    Committed();
     s_.bell.Ring(tenant, queue, items.size());
     return answers;
   }
@@ -197,10 +200,11 @@ class MemoryQueues final : public task_queue::Queues,
     const std::lock_guard lock(s_.mutex);
     QueueOnDisk* const q = Find(request.tenant, request.queue);
     Polled polled;
+    const QueueTime now = Now();
+    Committed();
     if (q == nullptr) return polled;
     polled.paused = q->row.record.paused;
     if (polled.paused) return polled;
-    const QueueTime now = Now();
     EndLeases(*q, now, task_queue::kMaxBatch);
     const auto wanted = static_cast<std::int64_t>(request.max_items);
     task_queue::QueueRow filled = q->row;
@@ -222,7 +226,6 @@ class MemoryQueues final : public task_queue::Queues,
            item.enqueued_at});
     }
     if (polled.items.empty()) polled.next = UntilNext(*q, now);
-    ++s_.data_version;
     return polled;
   }
 
@@ -244,7 +247,7 @@ class MemoryQueues final : public task_queue::Queues,
       }));
       if (answers.back() && *answers.back() == ItemState::kPending) ++again;
     }
-    ++s_.data_version;
+    Committed();
     if (again > 0) s_.bell.Ring(tenant, queue, again);
     return answers;
   }
@@ -265,7 +268,7 @@ class MemoryQueues final : public task_queue::Queues,
         return ExtendLease(row, item, claim, visibility, now);
       }));
     }
-    ++s_.data_version;
+    Committed();
     return answers;
   }
 
@@ -276,10 +279,11 @@ class MemoryQueues final : public task_queue::Queues,
     HEADWORKS_ASSIGN(QueueOnDisk* const q, Get(tenant, queue));
     const auto no = q->ids.find(id);
     if (no == q->ids.end()) return task_queue::NoSuchItem(queue, id);
-    ++s_.data_version;
-    return Update(*q, q->items.at(no->second), [&](auto& row, auto& item) {
-      return task_queue::Cancel(row, item, clock_.Now());
+    auto state = Update(*q, q->items.at(no->second), [&](auto& row, auto& item) {
+      return task_queue::Cancel(row, item, Now().wall);
     });
+    if (state) Committed();
+    return state;
   }
 
   // ---- QueueAdmin
@@ -294,7 +298,7 @@ class MemoryQueues final : public task_queue::Queues,
                                                  change));
     HEADWORKS_TRY(CheckQueues(tenant, queue));
     GetOrMake(tenant, queue).row.record.settings = changed;
-    ++s_.data_version;
+    Committed();
     s_.bell.Ring(tenant, queue, task_queue::kMaxBatch);
     return changed;
   }
@@ -304,7 +308,7 @@ class MemoryQueues final : public task_queue::Queues,
     const std::lock_guard lock(s_.mutex);
     HEADWORKS_ASSIGN(QueueOnDisk* const q, Get(tenant, queue));
     q->row.record.paused = paused;
-    ++s_.data_version;
+    Committed();
     if (!paused) s_.bell.Ring(tenant, queue, task_queue::kMaxBatch);
     return {};
   }
@@ -336,7 +340,7 @@ class MemoryQueues final : public task_queue::Queues,
     std::vector<ItemRecord> found;
     for (auto it = q->items.upper_bound(filter.after);
          it != q->items.end() && found.size() < filter.limit; ++it) {
-      if (Fits(it->second, filter, states, clock_.Now())) found.push_back(it->second);
+      if (Fits(it->second, filter, states, Now().wall)) found.push_back(it->second);
     }
     return found;
   }
@@ -359,7 +363,7 @@ class MemoryQueues final : public task_queue::Queues,
     const std::lock_guard lock(s_.mutex);
     HEADWORKS_ASSIGN(const Moved moved,
                      MoveItems(tenant, queue, filter, kRedrivable, [&](auto& row, auto& item) {
-                       task_queue::Redrive(row, item, clock_.Now());
+                       task_queue::Redrive(row, item, Now().wall);
                      }));
     s_.bell.Ring(tenant, queue, static_cast<std::size_t>(moved.count));
     return moved;
@@ -370,7 +374,7 @@ class MemoryQueues final : public task_queue::Queues,
     HEADWORKS_TRY(task_queue::CheckFilter(tenant, queue, filter, kPurgeable));
     const std::lock_guard lock(s_.mutex);
     return MoveItems(tenant, queue, filter, kPurgeable,
-                     [&](auto& row, auto& item) { task_queue::Purge(row, item, clock_.Now()); });
+                     [&](auto& row, auto& item) { task_queue::Purge(row, item, Now().wall); });
   }
 
   Result<task_queue::Swept> Sweep(std::size_t limit) override {
@@ -391,7 +395,14 @@ class MemoryQueues final : public task_queue::Queues,
   }
 
  private:
-  QueueTime Now() { return {clock_.Now(), clock_.Monotonic(), 1}; }
+  // What follows is for callers that hold the mutex.
+
+  QueueTime Now() { return CountFrom(s_.queue_clock, {clock_.Now(), clock_.Monotonic(), kBoot}); }
+  /// The end of a call that may have changed something; the first begins to count the time.
+  void Committed() {
+    ++s_.data_version;
+    if (s_.queue_clock.boot != kBoot) s_.queue_clock = {clock_.Now(), clock_.Monotonic(), kBoot};
+  }
 
   QueueOnDisk* Find(const TenantId& tenant, std::string_view queue) {
     const auto it = s_.queues.find(TenantKey(tenant, queue));
@@ -467,7 +478,7 @@ class MemoryQueues final : public task_queue::Queues,
   }
 
   QueueRecord Described(const QueueOnDisk& q) {
-    const Instant now = clock_.Now();
+    const Instant now = Now().wall;
     auto first = FirstAvailable(q);
     if (first && *first > now) first.reset();
     return Describe(q.row, first, now);
@@ -478,7 +489,7 @@ class MemoryQueues final : public task_queue::Queues,
                           std::span<const ItemState> usual, Change change) {
     HEADWORKS_ASSIGN(QueueOnDisk* const q, Get(tenant, queue));
     const auto states = StatesOf(filter, usual);
-    const Instant now = clock_.Now();
+    const Instant now = Now().wall;
     Moved moved;
     for (auto it = q->items.upper_bound(filter.after); it != q->items.end(); ++it) {
       if (!Fits(it->second, filter, states, now)) continue;
@@ -490,7 +501,7 @@ class MemoryQueues final : public task_queue::Queues,
       ++moved.count;
       moved.after = it->first;
     }
-    ++s_.data_version;
+    Committed();
     return moved;
   }
 

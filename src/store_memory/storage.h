@@ -92,6 +92,7 @@ class Storage {
 
   std::map<TenantKey, QueueOnDisk> queues;
   std::int64_t next_queue_no = 1;
+  task_queue::ClockAnchor queue_clock;
   task_queue::Bell bell;
 
   std::int64_t data_version = 1;

@@ -44,13 +44,13 @@ Status CreatePrivateFile(const std::string& path) {
   return {};
 }
 
+}  // namespace
+
 std::string KernelBootId() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
   return std::getline(file, id) ? id : "unknown";
 }
-
-}  // namespace
 
 Core::Core(std::string path, const Options& options)
     : path_(std::move(path)),

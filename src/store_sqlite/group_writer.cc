@@ -14,6 +14,11 @@ Status InSavepoint(Connection& c, const std::function<Status(Connection&)>& work
 
 }  // namespace
 
+std::size_t GroupWriter::waiting() {
+  const std::lock_guard lock(queue_mutex_);
+  return queue_.size();
+}
+
 Status GroupWriter::Run(const Work& work) {
   Waiting mine{work, {}, false};
   {
@@ -28,7 +33,6 @@ Status GroupWriter::Run(const Work& work) {
       group.swap(queue_);
     }
     Commit(group);
-    last_group_ = group.size();
   }
   return std::move(mine.result);
 }

@@ -35,8 +35,8 @@ class GroupWriter {
     return *std::move(answer);
   }
 
-  /// The writes that shared the last commit.
-  std::size_t last_group() const { return last_group_; }
+  /// Those that wait for the writer now.
+  std::size_t waiting();
 
  private:
   using Work = std::function<Status(Connection&)>;
@@ -52,7 +52,6 @@ class GroupWriter {
   Core& core_;
   std::mutex queue_mutex_;
   std::vector<Waiting*> queue_;  // under queue_mutex_
-  std::size_t last_group_ = 0;   // under the writer's mutex
 };
 
 }  // namespace headworks::store_sqlite

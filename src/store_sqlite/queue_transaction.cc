@@ -50,6 +50,20 @@ void ReadQueue(Row row, QueueRow& queue) {
 
 }  // namespace
 
+Result<task_queue::QueueTime> ReadQueueTime(Connection& connection,
+                                            const task_queue::QueueTime& clock, bool may_write) {
+  task_queue::ClockAnchor anchor;
+  HEADWORKS_TRY(
+      connection.ForEach("SELECT queue_wall, queue_monotonic, queue_boot FROM store",
+                         [&](Row row) { row.Read(anchor.wall, anchor.monotonic, anchor.boot); }));
+  if (anchor.boot != clock.boot && may_write) {
+    HEADWORKS_TRY(
+        connection.Run("UPDATE store SET queue_wall = ?1, queue_monotonic = ?2, queue_boot = ?3",
+                       clock.wall, clock.monotonic, clock.boot));
+  }
+  return CountFrom(anchor, clock);
+}
+
 // ---- Rows
 
 Result<bool> QueueTransaction::Load() {

@@ -12,6 +12,11 @@
 
 namespace headworks::store_sqlite {
 
+/// The time of the file's queues, given what the clock says.  With `may_write` they begin to count
+/// from now if they have not yet done so in this boot.
+Result<task_queue::QueueTime> ReadQueueTime(Connection& connection,
+                                            const task_queue::QueueTime& clock, bool may_write);
+
 /// What the queue ports do, within a transaction of `connection` that the caller began and ends.
 /// Arguments were checked.  Errors are those of the ports; then the caller rolls back.
 class QueueTransaction {

@@ -34,10 +34,12 @@ std::size_t Count(const auto& answers, const auto& value) {
 
 // ---- QueueWatch
 
-QueueWatch::QueueWatch(Core& core, task_queue::Bell& bell, std::int64_t boot)
+QueueClock::QueueClock(Core& core) : core_(core), boot_(task_queue::BootNumber(core.boot_id())) {}
+
+QueueWatch::QueueWatch(Core& core, task_queue::Bell& bell, const QueueClock& clock)
     : core_(core),
       bell_(bell),
-      boot_(boot),
+      clock_(clock),
       thread_([this](const std::stop_token& stop) { Loop(stop); }) {}
 
 void QueueWatch::Loop(const std::stop_token& stop) {
@@ -60,12 +62,14 @@ void QueueWatch::Loop(const std::stop_token& stop) {
 void QueueWatch::Look() {
   std::map<task_queue::Bell::Queue, Instant> next;
   for (const auto& queue : bell_.Waited()) {
-    const task_queue::QueueTime now{core_.Now(), core_.Monotonic(), boot_};
-    const auto until = core_.Read([&](Connection& c) {
-      return QueueTransaction(c, queue.first, queue.second, now).UntilNext();
+    Instant now{};
+    const auto until = core_.Read([&](Connection& c) -> Result<std::optional<Duration>> {
+      HEADWORKS_ASSIGN(const auto time, ReadQueueTime(c, clock_.Read(), false));
+      now = time.wall;
+      return QueueTransaction(c, queue.first, queue.second, time).UntilNext();
     });
     const bool is_due = !until || *until == Duration();
-    const Instant at = until && *until ? now.wall + **until : kNever;
+    const Instant at = until && *until ? now + **until : kNever;
     const auto known = next_.find(queue);
     const Instant before = known == next_.end() ? kNever : known->second;
     if (is_due || (at != kNever && at != before)) {
@@ -78,12 +82,11 @@ void QueueWatch::Look() {
 
 // ---- SqliteQueues
 
-SqliteQueues::SqliteQueues(Core& core)
-    : core_(core), boot_(task_queue::BootNumber(core.boot_id())), writer_(core) {}
+SqliteQueues::SqliteQueues(Core& core) : core_(core), clock_(core), writer_(core) {}
 
 task_queue::Bell& SqliteQueues::bell() {
   std::call_once(watch_once_, [this] {
-    if (core_.has_threads()) watch_.emplace(core_, bell_, boot_);
+    if (core_.has_threads()) watch_.emplace(core_, bell_, clock_);
   });
   return bell_;
 }
@@ -156,7 +159,10 @@ Result<QueueRecord> SqliteQueues::GetQueue(const TenantId& tenant, std::string_v
 
 Result<std::vector<QueueRecord>> SqliteQueues::ListQueues(const TenantId& tenant) {
   HEADWORKS_TRY(task_queue::CheckQueue(tenant, task_queue::kDefaultQueue));
-  return core_.Read([&](Connection& c) { return QueueTransaction::ListQueues(c, tenant, Now()); });
+  return core_.Read([&](Connection& c) -> Result<std::vector<QueueRecord>> {
+    HEADWORKS_ASSIGN(const auto now, ReadQueueTime(c, clock_.Read(), false));
+    return QueueTransaction::ListQueues(c, tenant, now);
+  });
 }
 
 Result<std::vector<ItemRecord>> SqliteQueues::ListItems(const TenantId& tenant,
@@ -197,8 +203,9 @@ Result<task_queue::Swept> SqliteQueues::Sweep(std::size_t limit) {
           auto& [tenant, name] = all.emplace_back();
           row.Read(tenant, name);
         }));
+    HEADWORKS_ASSIGN(const auto now, ReadQueueTime(c, clock_.Read(), false));
     for (auto& queue : all) {
-      QueueTransaction transaction(c, queue.first, queue.second, Now());
+      QueueTransaction transaction(c, queue.first, queue.second, now);
       HEADWORKS_ASSIGN(const bool needed, transaction.NeedsSweep());
       if (needed) due.push_back(std::move(queue));
     }
@@ -235,9 +242,12 @@ Result<std::vector<Enqueued>> EnqueueInTransaction(sqlite3* db, Clock& clock,
                  "the database is of an older level; run `headworks db migrate` first"};
   }
   HEADWORKS_TRY(c.Run("SAVEPOINT headworks_enqueue"));
-  // Only the leases of claims need the boot.
-  QueueTransaction transaction(c, tenant, queue, {clock.Now(), clock.Monotonic(), 0});
-  auto answers = transaction.Enqueue(items);
+  const auto answers = [&]() -> Result<std::vector<Enqueued>> {
+    const task_queue::QueueTime now{clock.Now(), clock.Monotonic(),
+                                    task_queue::BootNumber(KernelBootId())};
+    HEADWORKS_ASSIGN(const auto time, ReadQueueTime(c, now, true));
+    return QueueTransaction(c, tenant, queue, time).Enqueue(items);
+  }();
   if (!answers && sqlite3_get_autocommit(db) == 0) {
     HEADWORKS_TRY(c.Run("ROLLBACK TO headworks_enqueue"));
   }

@@ -16,13 +16,24 @@
 
 namespace headworks::store_sqlite {
 
+/// The clock of a database, as queues look at it.
+class QueueClock {
+ public:
+  explicit QueueClock(Core& core);
+  task_queue::QueueTime Read() const { return {core_.Now(), core_.Monotonic(), boot_}; }
+
+ private:
+  Core& core_;
+  const std::int64_t boot_;
+};
+
 /// Rings a database's bell for what other processes (and transactions of other connections) made
 /// available: while somebody waits, a thread looks every 20 ms whether anything was committed.
 class QueueWatch {
  public:
   static constexpr Duration kInterval = std::chrono::milliseconds(20);
 
-  QueueWatch(Core& core, task_queue::Bell& bell, std::int64_t boot);
+  QueueWatch(Core& core, task_queue::Bell& bell, const QueueClock& clock);
 
  private:
   void Loop(const std::stop_token& stop);
@@ -31,7 +42,7 @@ class QueueWatch {
 
   Core& core_;
   task_queue::Bell& bell_;
-  const std::int64_t boot_;
+  const QueueClock& clock_;
   /// When something is next in those that are waited for; kNever = nothing is known to come.
   std::map<task_queue::Bell::Queue, Instant> next_;
   std::mutex mutex_;
@@ -79,28 +90,28 @@ class SqliteQueues final : public task_queue::Queues,
   Result<task_queue::Swept> Sweep(std::size_t limit) override;
 
  private:
-  task_queue::QueueTime Now() { return {core_.Now(), core_.Monotonic(), boot_}; }
-
   /// Runs `body(QueueTransaction&)` in a transaction.
   template <typename Body>
   std::invoke_result_t<Body, QueueTransaction&> Write(const TenantId& tenant,
                                                       std::string_view queue, Body body) {
-    return writer_.Write([&](Connection& c) {
-      QueueTransaction transaction(c, tenant, queue, Now());
+    return writer_.Write([&](Connection& c) -> std::invoke_result_t<Body, QueueTransaction&> {
+      HEADWORKS_ASSIGN(const auto now, ReadQueueTime(c, clock_.Read(), true));
+      QueueTransaction transaction(c, tenant, queue, now);
       return body(transaction);
     });
   }
   template <typename Body>
   std::invoke_result_t<Body, QueueTransaction&> Read(const TenantId& tenant, std::string_view queue,
                                                      Body body) {
-    return core_.Read([&](Connection& c) {
-      QueueTransaction transaction(c, tenant, queue, Now());
+    return core_.Read([&](Connection& c) -> std::invoke_result_t<Body, QueueTransaction&> {
+      HEADWORKS_ASSIGN(const auto now, ReadQueueTime(c, clock_.Read(), false));
+      QueueTransaction transaction(c, tenant, queue, now);
       return body(transaction);
     });
   }
 
   Core& core_;
-  const std::int64_t boot_;
+  const QueueClock clock_;
   GroupWriter writer_;
   task_queue::Bell bell_;
   std::once_flag watch_once_;

@@ -308,6 +308,9 @@ CREATE INDEX run_start_over ON run_start (counts_until);
 // id.
 constexpr const char* kLevel6 = R"sql(
 ALTER TABLE store ADD COLUMN next_queue_no INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE store ADD COLUMN queue_wall INTEGER NOT NULL DEFAULT 0;  -- the time of queues was this
+ALTER TABLE store ADD COLUMN queue_monotonic INTEGER NOT NULL DEFAULT 0;  -- at this CLOCK_BOOTTIME
+ALTER TABLE store ADD COLUMN queue_boot INTEGER NOT NULL DEFAULT 0;       -- of this boot
 
 CREATE TABLE queue (
   tenant_id TEXT NOT NULL,

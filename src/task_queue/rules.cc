@@ -127,6 +127,11 @@ void Fill(QueueRow& queue, const RateLimit& rate, const QueueTime& now) {
 
 }  // namespace
 
+QueueTime CountFrom(const ClockAnchor& anchor, const QueueTime& clock) {
+  if (anchor.boot != clock.boot) return clock;
+  return {anchor.wall + (clock.monotonic - anchor.monotonic), clock.monotonic, clock.boot};
+}
+
 void RateWindow::Roll(Instant now) {
   if (now >= start && now < start + kWindow) return;
   const bool next = now >= start && now < start + 2 * kWindow;

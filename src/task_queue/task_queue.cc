@@ -47,7 +47,7 @@ Result<Claim> ParseClaim(std::string_view text) {
   if (item.ec == std::errc() && item.ptr != end && *item.ptr == '-') {
     const auto number = std::from_chars(item.ptr + 1, end, claim.number.value);
     if (number.ec == std::errc() && number.ptr == end && claim.item.value > 0 &&
-        claim.number.value > 0) {
+        claim.number.value > 0 && FormatClaim(claim) == text) {
       return claim;
     }
   }

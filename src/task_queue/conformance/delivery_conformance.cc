@@ -173,14 +173,18 @@ TEST_P(QueueConformance, LeaseThatEndsConsumesADelivery) {
   EXPECT_EQ(Ack("a"), "lease_lost");
 }
 
-TEST_P(QueueConformance, WallClockThatJumpsEndsNoLease) {
+TEST_P(QueueConformance, WallClockThatJumpsEndsNoLeaseAndHidesAndReleasesNothing) {
   QUEUE_EXPECT_OK(Push("a"));
   EXPECT_EQ(Poll(), Ids{"a"});
+  QUEUE_EXPECT_OK(Push({.id = "later", .payload = "1", .delay = hours(1)}));
   clock().JumpWall(hours(5));
   EXPECT_EQ(Poll(), Ids());
+  QUEUE_EXPECT_OK(Push("b"));
   clock().JumpWall(-hours(10));
-  EXPECT_EQ(Poll(), Ids());
-  EXPECT_EQ(Extend(ClaimOf("a")), "ok");
+  EXPECT_EQ(Poll(), Ids{"b"});
+  EXPECT_EQ(Extend(ClaimOf("a"), hours(2)), "ok");
+  clock().Advance(hours(1));
+  EXPECT_EQ(Poll(), (Ids{"later", "b"}));
   EXPECT_EQ(Ack("a"), "completed");
 }
 

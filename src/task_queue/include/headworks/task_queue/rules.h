@@ -13,13 +13,26 @@
 /// and asks here, so that all of them answer alike.
 namespace headworks::task_queue {
 
-/// One look at the store's clock.
+/// When a store's queues began to count in this boot.  From then on their time follows the
+/// monotonic clock, so that a wall clock that jumps neither hides what is available nor releases
+/// what is not (I10).
+struct ClockAnchor {
+  Instant wall{};
+  Duration monotonic{};
+  std::int64_t boot = 0;  // 0 = never
+};
+
+/// One look at the store's clock, as queues count.
 struct QueueTime {
   Instant wall{};
   Duration monotonic{};
   /// Names the boot that `monotonic` belongs to.
   std::int64_t boot = 0;
 };
+
+/// The time of a store with this anchor, given what its clock says; another boot's anchor does not
+/// count.
+QueueTime CountFrom(const ClockAnchor& anchor, const QueueTime& clock);
 
 /// Counts what happened over the last minute: the whole one before this, weighed, and this one.
 struct RateWindow {

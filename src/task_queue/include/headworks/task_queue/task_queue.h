@@ -16,8 +16,8 @@
 /// Delivery.  At least once: an item whose lease ends is delivered again.  A claim is fenced by its
 ///   number, so a holder that lost its item can neither finish nor prolong it.
 /// Time.  Only the store's clock counts: callers give durations, and one whose own clock is wrong
-///   changes nothing.  Leases run on its monotonic clock, and end with the boot (I10); when an item
-///   becomes available is wall time, which survives a boot.
+///   changes nothing.  Leases run on its monotonic clock, and end with the boot (I10).  All else is
+///   wall time as it was when the queues were first used since the boot, and goes on evenly.
 /// Tenants.  As everywhere: an empty one is kInvalidArgument, another's queues do not exist (I13).
 namespace headworks::task_queue {
 
@@ -36,7 +36,8 @@ inline constexpr std::size_t kMaxBatch = 1'000;
 /// Payload bytes of one call; the first item is always taken, whatever its size.
 inline constexpr std::size_t kMaxBatchBytes = std::size_t{64} << 20;
 inline constexpr std::int64_t kMaxQueues = 1'000;  // of one tenant
-inline constexpr int kMaxPriority = 1'000;         // and -1'000
+inline constexpr std::int64_t kMaxDepth = 100'000'000;
+inline constexpr int kMaxPriority = 1'000;  // and -1'000
 inline constexpr int kMaxAttempts = 1'000;
 inline constexpr Duration kLongestLease = std::chrono::hours(24);
 inline constexpr Duration kLongestDelay = std::chrono::hours(24 * 3650);
