@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "headworks/base/text.h"
-#include "number.h"
+#include "number_option.h"
 #include "output.h"
 #include "queue_command_line.h"
 #include "templates.h"
@@ -19,15 +19,6 @@ namespace {
 
 using Reset = model::ResetCursor::Kind;
 using control::CommandKind;
-
-/// A check for options that take a number; the library alone reads 010 as 8 and 0x4 as 4.
-CLI::Validator NumberFrom(std::int64_t low, std::int64_t high) {
-  return {[low, high](const std::string& text) {
-            const auto number = ParseNumber(text, low, high);
-            return number ? std::string() : number.error().message;
-          },
-          fmt::format("{} to {}", low, high)};
-}
 
 /// The whole tree of commands; each leaf says what to do through `command_`.
 class CommandTree {
@@ -341,10 +332,10 @@ class CommandTree {
 
   void AddQueue() {
     CLI::App& queue = Group("queue", "Durable queues, for work of any kind");
-    AddQueueCommands(queue_, [&](const char* name, const char* description,
-                                 Action action) -> CLI::App& {
-      return Leaf(queue, name, description, std::move(action));
-    });
+    AddQueueCommands(queue_,
+                     [&](const char* name, const char* description, Action action) -> CLI::App& {
+                       return Leaf(queue, name, description, std::move(action));
+                     });
   }
 
   void AddUp() {

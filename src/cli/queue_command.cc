@@ -4,13 +4,13 @@
 #include <array>
 #include <boost/json.hpp>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <iostream>
 
 #include "headworks/base/random.h"
 #include "headworks/task_queue/long_poll.h"
+#include "number.h"
 #include "output.h"
 #include "queue_commands.h"
 #include "records.h"
@@ -53,14 +53,14 @@ Result<Duration> ParseOr(const DurationArg& arg, Duration otherwise) {
 Result<task_queue::RateLimit> ParseRate(const std::string& text) {
   if (text == "none") return task_queue::RateLimit();
   const std::size_t slash = text.find('/');
-  std::int64_t count = 0;
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (slash == text.npos || ec != std::errc() || end != text.data() + slash || count < 1)
+  const auto count = ParseNumber(text.substr(0, slash), 1, 1'000'000);
+  if (!count) return Error{Code::kInvalidArgument, "--rate: " + count.error().message};
+  if (slash == text.npos)
     return Error{Code::kInvalidArgument,
                  fmt::format("--rate: '{}' is no rate; write e.g. 100/1m, or none", text)};
   const auto per = ParseDuration(text.substr(slash + 1));
   if (!per) return Error{Code::kInvalidArgument, "--rate: " + per.error().message};
-  return task_queue::RateLimit{count, *per};
+  return task_queue::RateLimit{*count, *per};
 }
 
 Result<std::vector<ItemState>> ParseStates(const std::vector<std::string>& names) {

@@ -1,6 +1,9 @@
 #include "queue_command_line.h"
 
+#include <cstdint>
+
 #include "headworks/task_queue/task_queue.h"
+#include "number_option.h"
 
 namespace headworks::cli {
 namespace {
@@ -42,16 +45,16 @@ class QueueTree {
     auto* id = push.add_option("--id", args_.id, "Known once in its queue (default: a new one)");
     push.add_flag("--lines", args_.lines, "Each line of the payload is an item")->excludes(id);
     push.add_option("--priority", args_.priority, "Higher goes first")
-        ->check(CLI::Range(-task_queue::kMaxPriority, task_queue::kMaxPriority));
+        ->check(NumberFrom(-task_queue::kMaxPriority, task_queue::kMaxPriority));
     AddDuration(push, args_.delay, "Not to be pulled before so long from now");
     push.add_option("--max-attempts", args_.max_attempts, "Instead of the queue's")
-        ->check(CLI::Range(1, task_queue::kMaxAttempts));
+        ->check(NumberFrom(1, task_queue::kMaxAttempts));
   }
 
   void AddPull() {
     CLI::App& pull = Leaf("pull", "Take items out, under a lease", PullItems);
     pull.add_option("--max", args_.max_items, "At most so many")
-        ->check(CLI::Range(std::size_t{1}, task_queue::kMaxBatch))
+        ->check(NumberFrom(1, task_queue::kMaxBatch))
         ->capture_default_str();
     AddDuration(pull, args_.visibility, "How long the lease holds (default: the queue's)");
     AddDuration(pull, args_.wait, "Wait so long for an item, if there is none");
@@ -102,10 +105,10 @@ class QueueTree {
 
   void AddPaging(CLI::App& leaf) {
     leaf.add_option("--limit", args_.limit, "At most so many")
-        ->check(CLI::Range(std::size_t{1}, task_queue::kMaxBatch))
+        ->check(NumberFrom(1, task_queue::kMaxBatch))
         ->capture_default_str();
     leaf.add_option("--after", args_.after, "Only those behind the item of this number")
-        ->check(CLI::NonNegativeNumber);
+        ->check(NumberFrom(0, INT64_MAX));
   }
 
   void AddFilter(CLI::App& leaf) {
@@ -139,13 +142,13 @@ class QueueTree {
     CLI::App& set = Leaf("set", "Make a queue, or change what holds for it", ConfigureQueue);
     AddDuration(set, args_.visibility, "How long a lease holds");
     set.add_option("--max-attempts", args_.max_attempts, "Deliveries before an item is dead")
-        ->check(CLI::Range(1, task_queue::kMaxAttempts));
+        ->check(NumberFrom(1, task_queue::kMaxAttempts));
     AddDuration(set, args_.backoff, "Before the second delivery, doubled from then on");
     AddDuration(set, args_.max_backoff, "At most");
     set.add_option("--rate", args_.rate, "Pulled items on average, e.g. 100/1m, or none")
         ->type_name("COUNT/DURATION");
     set.add_option("--max-depth", args_.max_depth, "Items that are not over")
-        ->check(CLI::PositiveNumber);
+        ->check(NumberFrom(1, task_queue::kMaxDepth));
     AddDuration(set, args_.dedup_window, "How long ids are known once their items are over");
     AddDuration(set, args_.dead_retention, "How long dead letters are kept");
   }

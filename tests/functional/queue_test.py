@@ -161,9 +161,9 @@ class QueueTest(harness.Case):
         self.assertEqual([(i["lease"], i["max_attempts"]) for i in pulled], [(120.0, 7)] * 2)
         self.hw("queue", "set", "mail", "--rate", "none")
         self.assertEqual(len(self.pull("mail", "--max", "9")), 1)
-        for bad in (["--rate", "fast"], ["--rate", "0/1m"], ["--rate", "1/0s"], ["--rate", ""],
+        for bad in (["--rate", "fast"], ["--rate", "0/1m"], ["--rate", "010/1m"], ["--rate", "5"], ["--rate", "1/0s"], ["--rate", ""],
                     ["--visibility", "5"], ["--visibility", ""], ["--max-depth", "0"],
-                    ["--max-attempts", "1001"], ["--backoff", "2h"]):
+                    ["--max-attempts", "1001"], ["--max-attempts", "0x2"], ["--backoff", "2h"]):
             self.hw("queue", "set", "mail", *bad, code=USAGE)
         self.hw("queue", "stats", "none", code=NOT_FOUND)
         self.hw("queue", "push", "no such queue", "1", code=USAGE)
