@@ -21,7 +21,6 @@ namespace {
 
 using task_queue::Claim;
 using task_queue::ClaimedItem;
-using task_queue::Enqueued;
 using task_queue::ItemFilter;
 using task_queue::ItemNo;
 using task_queue::ItemRecord;

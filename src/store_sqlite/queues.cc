@@ -242,7 +242,7 @@ Result<std::vector<Enqueued>> EnqueueInTransaction(sqlite3* db, Clock& clock,
                  "the database is of an older level; run `headworks db migrate` first"};
   }
   HEADWORKS_TRY(c.Run("SAVEPOINT headworks_enqueue"));
-  const auto answers = [&]() -> Result<std::vector<Enqueued>> {
+  auto answers = [&]() -> Result<std::vector<Enqueued>> {
     const task_queue::QueueTime now{clock.Now(), clock.Monotonic(),
                                     task_queue::BootNumber(KernelBootId())};
     HEADWORKS_ASSIGN(const auto time, ReadQueueTime(c, now, true));
