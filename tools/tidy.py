@@ -41,7 +41,7 @@ ARROWS = {
 ARROWS["runner"] = ["base", "metrics", "expr", "model", "author", "spec", *PORTS, "log_store",
                     "log_store_sqlite", *STORES, *EXECUTORS, "dispatch", "engine", *SUBJECTS]
 # Surfaces start and command over `control`, and read over the query half of `store`.
-SURFACE = ["base", "metrics", "metrics_http", "expr", "model", "author", "spec", "control", "store", "log_store", "runner", "worker",
+SURFACE = ["base", "metrics", "metrics_http", "expr", "model", "author", "spec", "control", "store", "task_queue", "log_store", "runner", "worker",
            "server"]
 ARROWS["cli"] = ARROWS["python"] = SURFACE
 ARROWS["bin"] = [*SURFACE, "cli"]

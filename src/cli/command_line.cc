@@ -9,8 +9,9 @@
 #include <sstream>
 
 #include "headworks/base/text.h"
-#include "number.h"
+#include "number_option.h"
 #include "output.h"
+#include "queue_command_line.h"
 #include "templates.h"
 
 namespace headworks::cli {
@@ -18,15 +19,6 @@ namespace {
 
 using Reset = model::ResetCursor::Kind;
 using control::CommandKind;
-
-/// A check for options that take a number; the library alone reads 010 as 8 and 0x4 as 4.
-CLI::Validator NumberFrom(std::int64_t low, std::int64_t high) {
-  return {[low, high](const std::string& text) {
-            const auto number = ParseNumber(text, low, high);
-            return number ? std::string() : number.error().message;
-          },
-          fmt::format("{} to {}", low, high)};
-}
 
 /// The whole tree of commands; each leaf says what to do through `command_`.
 class CommandTree {
@@ -42,6 +34,7 @@ class CommandTree {
     AddRuns();
     AddWorkflow();
     AddPool();
+    AddQueue();
     AddUp();
     AddTasks();
     AddStore();
@@ -337,6 +330,14 @@ class CommandTree {
                   [this](const Context& context) { return DeletePool(context, name_); }));
   }
 
+  void AddQueue() {
+    CLI::App& queue = Group("queue", "Durable queues, for work of any kind");
+    AddQueueCommands(queue_,
+                     [&](const char* name, const char* description, Action action) -> CLI::App& {
+                       return Leaf(queue, name, description, std::move(action));
+                     });
+  }
+
   void AddUp() {
     CLI::App& up = Leaf(app_, "up", "Be the engine until SIGTERM or Ctrl-C",
                         [this](const Context& context) { return Up(context, folder_); });
@@ -411,6 +412,7 @@ class CommandTree {
   std::string template_ = "minimal";
   ShowWorkflowArgs show_;
   FormatArgs format_;
+  QueueArgs queue_;
   int limit_ = 0;
   bool prune_dry_run_ = false;
   bool migrate_dry_run_ = false;

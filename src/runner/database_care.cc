@@ -23,7 +23,8 @@ Result<CareReport> CheckDatabase(std::string_view url) {
                     {{"runs", report.runs},
                      {"tasks", report.tasks},
                      {"attempts", report.attempts},
-                     {"waiting_messages", report.waiting_messages}}};
+                     {"waiting_messages", report.waiting_messages},
+                     {"queue_items", report.queue_items}}};
 }
 
 Result<CareReport> BackUpDatabase(std::string_view url, const std::string& target) {

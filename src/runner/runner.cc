@@ -29,6 +29,7 @@
 #include "headworks/spec/params.h"
 #include "headworks/store_memory/memory_store.h"
 #include "headworks/store_sqlite/sqlite_store.h"
+#include "headworks/task_queue/sweeper.h"
 #include "janitor.h"
 #include "metrics_table.h"
 #include "store_resolver.h"
@@ -189,6 +190,8 @@ struct Runner::Parts {
   TaskRegistry* registry = nullptr;
 
   std::unique_ptr<store::Database> database;
+  task_queue::Queues* queues = nullptr;  // of the database
+  std::unique_ptr<task_queue::Sweeper> sweeper;
   std::unique_ptr<log_store::LogStore> logs;
   CompiledTasks compiled;
   std::unique_ptr<StoreResolver> resolver;
@@ -237,7 +240,9 @@ Status Runner::Parts::OpenStores() {
   if (options.inline_threads == 0) options.inline_threads = Processors();
   const std::string& url = options.database_url;
   if (url == "memory:") {
-    database = store_memory::Open(store_memory::NewStorage(), clock);
+    auto opened = store_memory::Open(store_memory::NewStorage(), clock, logger);
+    queues = &opened->queues();
+    database = std::move(opened);
     logs = log_store::NewMemoryLogStore();
     std::string folder = (fs::temp_directory_path() / "headworks-XXXXXX").string();
     if (!mkdtemp(folder.data()))
@@ -250,7 +255,9 @@ Status Runner::Parts::OpenStores() {
     if (path.empty())
       return Error{Code::kInvalidArgument, "database_url 'sqlite:' needs a path: sqlite:PATH"};
     path = fs::absolute(path).lexically_normal().string();
-    HEADWORKS_ASSIGN(database, store_sqlite::Open(path, {}));
+    HEADWORKS_ASSIGN(auto opened, store_sqlite::Open(path, {.logger = logger}));
+    queues = &opened->queues();
+    database = std::move(opened);
     HEADWORKS_ASSIGN(logs, log_store_sqlite::OpenSqliteLogStore(path + "-logs"));
     state_dir = path + "-state";
   } else {
@@ -401,6 +408,8 @@ Status Runner::Parts::DeclarePools() {
 Status Runner::Parts::StartEngine() {
   HEADWORKS_TRY(dispatcher->Start(*engine));
   HEADWORKS_TRY(buffer->Start(*engine, *engine));
+  sweeper = std::make_unique<task_queue::Sweeper>(queues->admin(), clock, *logger);
+  sweeper->Start();
   loop = std::make_unique<engine::EngineLoop>(*engine);
   loop->Start();
   control = std::make_unique<EngineControl>(*engine);
@@ -455,6 +464,7 @@ store::RunQuery& Runner::query() { return parts_->database->query(); }
 store::WorkflowStore& Runner::workflows() { return parts_->database->workflows(); }
 store::Inbox& Runner::inbox() { return parts_->database->inbox(); }
 store::LimitStore& Runner::limits() { return parts_->database->limits(); }
+task_queue::Queues& Runner::queues() { return *parts_->queues; }
 log_store::LogStore& Runner::logs() { return *parts_->logs; }
 
 Status Runner::Register(const std::shared_ptr<const model::Workflow>& workflow,
@@ -594,6 +604,9 @@ std::vector<ServiceHealth> Runner::Health() const {
                                    stats.runs_in_memory, stats.live_attempts, stats.runs_stuck);
   if (stats.lost) detail = "may not write any more and has stopped: " + stats.trouble;
   all.push_back({"engine", !stats.lost, std::move(detail)});
+  const std::string trouble = p.sweeper->trouble();
+  all.push_back(
+      {"queues", trouble.empty(), trouble.empty() ? "are swept" : "cannot be swept: " + trouble});
   return all;
 }
 
@@ -645,6 +658,7 @@ Status Runner::Shutdown() {
     }
     if (auto closed = p.engine->Close(); !closed && status) status = closed;
   }
+  p.sweeper.reset();
   p.control.reset();
   p.loop.reset();
   if (p.watcher) p.watcher->Finish();

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "headworks/store/checks.h"
+#include "memory_queues.h"
 #include "storage.h"
 
 namespace headworks::store_memory {
@@ -53,21 +54,25 @@ void Update(RunHeader& to, RunHeader from) {
   to = std::move(from);
 }
 
-class MemoryStore final : public store::Database,
+class MemoryStore final : public Database,
                           public store::RunStore,
                           public store::Inbox,
                           public store::RunQuery,
                           public store::WorkflowStore,
                           public store::LimitStore {
  public:
-  MemoryStore(std::shared_ptr<Storage> storage, Clock& clock)
-      : storage_(std::move(storage)), s_(*storage_), clock_(clock) {}
+  MemoryStore(std::shared_ptr<Storage> storage, Clock& clock, Logger* logger)
+      : storage_(std::move(storage)),
+        s_(*storage_),
+        clock_(clock),
+        queues_(NewMemoryQueues(storage_, clock, logger)) {}
 
   store::RunStore& runs() override { return *this; }
   store::Inbox& inbox() override { return *this; }
   store::RunQuery& query() override { return *this; }
   store::WorkflowStore& workflows() override { return *this; }
   store::LimitStore& limits() override { return *this; }
+  task_queue::Queues& queues() override { return *queues_; }
 
   // ---- RunStore
 
@@ -741,14 +746,15 @@ class MemoryStore final : public store::Database,
   const std::shared_ptr<Storage> storage_;
   Storage& s_;
   Clock& clock_;
+  const std::unique_ptr<task_queue::Queues> queues_;
 };
 
 }  // namespace
 
 std::shared_ptr<Storage> NewStorage() { return std::make_shared<Storage>(); }
 
-std::unique_ptr<store::Database> Open(std::shared_ptr<Storage> storage, Clock& clock) {
-  return std::make_unique<MemoryStore>(std::move(storage), clock);
+std::unique_ptr<Database> Open(std::shared_ptr<Storage> storage, Clock& clock, Logger* logger) {
+  return std::make_unique<MemoryStore>(std::move(storage), clock, logger);
 }
 
 }  // namespace headworks::store_memory

@@ -13,6 +13,8 @@
 
 #include "headworks/store/run_store.h"
 #include "headworks/store_memory/memory_store.h"
+#include "headworks/task_queue/bell.h"
+#include "headworks/task_queue/rules.h"
 
 namespace headworks::store_memory {
 
@@ -51,6 +53,17 @@ using RunStart = std::tuple<model::Namespace, std::string, Instant, RunNo>;
 /// In ListDue's order: highest priority first, then run number.
 using HotKey = std::pair<int, RunNo>;  // (-priority, run)
 
+/// A queue, its items, and where to find them.
+struct QueueOnDisk {
+  task_queue::QueueRow row;
+  std::map<task_queue::ItemNo, task_queue::ItemRecord> items;
+  std::map<task_queue::ItemNo, std::string> payloads;
+  std::map<std::string, task_queue::ItemNo, std::less<>> ids;
+  std::set<std::tuple<int, Instant, task_queue::ItemNo>> ready;  // -priority, available at
+  std::set<std::tuple<std::int64_t, Duration, task_queue::ItemNo>> leases;        // boot, until
+  std::set<std::tuple<task_queue::ItemState, Instant, task_queue::ItemNo>> over;  // ended at
+};
+
 class Storage {
  public:
   std::mutex mutex;
@@ -76,6 +89,11 @@ class Storage {
 
   std::map<TenantKey, std::string> versions;
   std::map<model::Namespace, store::WorkflowRecord> workflows;
+
+  std::map<TenantKey, QueueOnDisk> queues;
+  std::int64_t next_queue_no = 1;
+  task_queue::ClockAnchor queue_clock;
+  task_queue::Bell bell;
 
   std::int64_t data_version = 1;
 };

@@ -95,6 +95,24 @@ class Checker {
         Table{"runs of a version that is not there",
               "SELECT count(*) FROM run AS r WHERE NOT EXISTS (SELECT 1 FROM workflow_version AS v "
               "WHERE v.tenant_id = r.tenant_id AND v.version = r.version)"},
+        Table{
+            "queue items of no queue",
+            "SELECT count(*) FROM queue_item AS i WHERE NOT EXISTS (SELECT 1 FROM queue AS q WHERE "
+            "q.tenant_id = i.tenant_id AND q.name = i.queue)"},
+        Table{"queue items without payload",
+              "SELECT count(*) FROM queue_item AS i WHERE i.state IN (1, 2, 4) AND NOT EXISTS "
+              "(SELECT 1 FROM queue_payload AS p WHERE p.tenant_id = i.tenant_id AND p.queue = "
+              "i.queue AND p.item_no = i.item_no)"},
+        Table{
+            "payloads of no queue item",
+            "SELECT count(*) FROM queue_payload AS p WHERE NOT EXISTS (SELECT 1 FROM queue_item AS "
+            "i WHERE i.tenant_id = p.tenant_id AND i.queue = p.queue AND i.item_no = p.item_no "
+            "AND i.state IN (1, 2, 4))"},
+        Table{"queues whose counts do not fit their items",
+              "SELECT count(*) FROM queue AS q WHERE (q.pending, q.processing, q.dead) IS NOT "
+              "(SELECT count(*) FILTER (WHERE i.state = 1), count(*) FILTER (WHERE i.state = 2), "
+              "count(*) FILTER (WHERE i.state = 4) FROM queue_item AS i WHERE i.tenant_id = "
+              "q.tenant_id AND i.queue = q.name)"},
         Table{"workflows that point at a version that is not there",
               "SELECT count(*) FROM workflow AS w WHERE NOT EXISTS (SELECT 1 FROM workflow_version "
               "AS v WHERE v.tenant_id = w.tenant_id AND v.version = w.version)"}};
@@ -150,6 +168,9 @@ class Checker {
              "store"},
         Rule{"the next run number is in use",
              "SELECT next_run_no <= (SELECT coalesce(max(run_no), 0) FROM run) FROM store"},
+        Rule{"the next queue number is in use",
+             "SELECT next_queue_no <= (SELECT coalesce(max(max(item_no, claim_no)), 0) FROM "
+             "queue_item) FROM store"},
         Rule{"the next inbox id is in use",
              "SELECT next_inbox_id <= (SELECT coalesce(max(id), 0) FROM inbox) FROM store"}};
     for (const Rule& rule : kRules) {
@@ -162,9 +183,11 @@ class Checker {
   Status Totals() {
     return c_.ForEach(
         "SELECT (SELECT count(*) FROM run), (SELECT count(*) FROM task), "
-        "(SELECT count(*) FROM attempt), (SELECT count(*) FROM inbox)",
+        "(SELECT count(*) FROM attempt), (SELECT count(*) FROM inbox), "
+        "(SELECT count(*) FROM queue_item)",
         [&](Row row) {
-          row.Read(report_.runs, report_.tasks, report_.attempts, report_.waiting_messages);
+          row.Read(report_.runs, report_.tasks, report_.attempts, report_.waiting_messages,
+                   report_.queue_items);
         });
   }
 

@@ -44,20 +44,21 @@ Status CreatePrivateFile(const std::string& path) {
   return {};
 }
 
+}  // namespace
+
 std::string KernelBootId() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
   return std::getline(file, id) ? id : "unknown";
 }
 
-}  // namespace
-
 Core::Core(std::string path, const Options& options)
     : path_(std::move(path)),
       options_(options),
       clock_(options.clock != nullptr ? *options.clock : system_clock_),
       logger_(options.logger != nullptr ? *options.logger : null_logger_),
-      boot_id_(options.boot_id.empty() ? KernelBootId() : options.boot_id) {}
+      boot_id_(options.boot_id.empty() ? KernelBootId() : options.boot_id),
+      redact_(options.redact ? options.redact : task_queue::RedactCredentials) {}
 
 Core::~Core() {
   if (checkpointer_.joinable()) {

@@ -17,6 +17,9 @@
 
 namespace headworks::store_sqlite {
 
+/// What the kernel calls this boot.
+std::string KernelBootId();
+
 /// One open file: its writing connection, its readers, its checkpoints.
 ///
 /// Threads.  All methods may be called concurrently.  One thread of its own writes the log back.
@@ -64,8 +67,14 @@ class Core {
   /// Where appenders tell the engine that they appended; empty = nowhere (a VFS of tests).
   std::string DoorbellPath() const { return options_.vfs.empty() ? path_ + ".bell" : ""; }
 
-  /// The store's clock, for leases.
+  /// The store's clock, for leases ...
   Duration Monotonic() { return clock_.Monotonic(); }
+  /// ... and for queues.
+  Instant Now() { return clock_.Now(); }
+  Logger& logger() { return logger_; }
+  const task_queue::Redactor& redact() const { return redact_; }
+  /// Whether threads may be started for this database.
+  bool has_threads() const { return options_.vfs.empty(); }
   const std::string& boot_id() const { return boot_id_; }
 
  private:
@@ -98,6 +107,7 @@ class Core {
   Clock& clock_;
   Logger& logger_;
   const std::string boot_id_;
+  const task_queue::Redactor redact_;
 
   std::mutex writer_mutex_;
   std::unique_ptr<Connection> writer_;     // under writer_mutex_

@@ -306,12 +306,97 @@ CREATE TABLE run_start (
 CREATE INDEX run_start_over ON run_start (counts_until);
 )sql";
 
+// An item moves between indexes by its state alone, and is in one of them at a time.  Its payload
+// lies apart, so that the row can change without it; of what is over only the row stays, for the
+// id.
+constexpr const char* kLevel6 = R"sql(
+ALTER TABLE store ADD COLUMN next_queue_no INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE store ADD COLUMN queue_wall INTEGER NOT NULL DEFAULT 0;  -- the time of queues was this
+ALTER TABLE store ADD COLUMN queue_monotonic INTEGER NOT NULL DEFAULT 0;  -- at this CLOCK_BOOTTIME
+ALTER TABLE store ADD COLUMN queue_boot INTEGER NOT NULL DEFAULT 0;       -- of this boot
+
+CREATE TABLE queue (
+  tenant_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  paused INTEGER NOT NULL,
+  visibility INTEGER NOT NULL,
+  max_attempts INTEGER NOT NULL,
+  backoff INTEGER NOT NULL,
+  max_backoff INTEGER NOT NULL,
+  rate_count INTEGER NOT NULL,     -- 0 = no limit
+  rate_per INTEGER NOT NULL,
+  max_depth INTEGER NOT NULL,
+  dedup_window INTEGER NOT NULL,
+  dead_retention INTEGER NOT NULL,
+  pending INTEGER NOT NULL,
+  processing INTEGER NOT NULL,
+  dead INTEGER NOT NULL,
+  enqueued INTEGER NOT NULL,
+  completed INTEGER NOT NULL,
+  failed INTEGER NOT NULL,
+  duplicates INTEGER NOT NULL,
+  differing INTEGER NOT NULL,
+  window_start INTEGER NOT NULL,
+  enqueued_now INTEGER NOT NULL,
+  completed_now INTEGER NOT NULL,
+  failed_now INTEGER NOT NULL,
+  enqueued_before INTEGER NOT NULL,
+  completed_before INTEGER NOT NULL,
+  failed_before INTEGER NOT NULL,
+  tokens INTEGER NOT NULL,
+  refilled_at INTEGER NOT NULL,    -- microseconds of CLOCK_BOOTTIME ...
+  refill_boot INTEGER NOT NULL,    -- ... of this boot
+  PRIMARY KEY (tenant_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE queue_item (
+  tenant_id TEXT NOT NULL,
+  queue TEXT NOT NULL,
+  item_no INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  state INTEGER NOT NULL,
+  priority INTEGER NOT NULL,
+  attempts INTEGER NOT NULL,
+  max_attempts INTEGER NOT NULL,
+  redrives INTEGER NOT NULL,
+  cancel_requested INTEGER NOT NULL,
+  enqueued_at INTEGER NOT NULL,
+  available_at INTEGER NOT NULL,
+  claimed_at INTEGER NOT NULL,
+  ended_at INTEGER NOT NULL,
+  claim_no INTEGER NOT NULL,
+  lease_until INTEGER NOT NULL,    -- microseconds of CLOCK_BOOTTIME ...
+  lease_boot INTEGER NOT NULL,     -- ... of this boot
+  payload_bytes INTEGER NOT NULL,
+  payload_digest INTEGER NOT NULL,
+  holder TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  PRIMARY KEY (tenant_id, queue, item_no)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX queue_item_id ON queue_item (tenant_id, queue, id);
+CREATE INDEX queue_item_ready ON queue_item (tenant_id, queue, priority DESC, available_at, item_no)
+  WHERE state = 1;
+CREATE INDEX queue_item_lease ON queue_item (tenant_id, queue, lease_boot, lease_until)
+  WHERE state = 2;
+CREATE INDEX queue_item_over ON queue_item (tenant_id, queue, state, ended_at)
+  WHERE ended_at <> 0;
+
+CREATE TABLE queue_payload (
+  tenant_id TEXT NOT NULL,
+  queue TEXT NOT NULL,
+  item_no INTEGER NOT NULL,
+  payload BLOB NOT NULL,
+  PRIMARY KEY (tenant_id, queue, item_no)
+) STRICT, WITHOUT ROWID;
+)sql";
+
 constexpr std::array kMigrations{
     Migration{1, 1, "runs, tasks, attempts, inbox, workflows", kLevel1},
     Migration{2, 1, "when and deadline of tasks", kLevel2},
     Migration{3, 1, "fewer indexes to write for each run", kLevel3},
     Migration{4, 1, "pools and permits", kLevel4},
     Migration{5, 1, "concurrency keys of runs", kLevel5},
+    Migration{6, 1, "queues", kLevel6},
 };
 
 Result<Levels> ReadLevels(Connection& connection) {

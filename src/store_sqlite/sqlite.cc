@@ -95,9 +95,17 @@ Result<std::unique_ptr<Connection>> Connection::Open(const std::string& path,
   return connection;
 }
 
+std::unique_ptr<Connection> Connection::Borrow(sqlite3* db) {
+  const char* const path = sqlite3_db_filename(db, "main");
+  std::unique_ptr<Connection> connection(new Connection(path == nullptr ? "" : path));
+  connection->db_ = db;
+  connection->borrowed_ = true;
+  return connection;
+}
+
 Connection::~Connection() {
   for (const auto& [sql, stmt] : statements_) sqlite3_finalize(stmt);
-  sqlite3_close(db_);
+  if (!borrowed_) sqlite3_close(db_);
 }
 
 Error Connection::Failure(int rc) {

@@ -57,6 +57,7 @@ class Row {
     const std::string_view bytes = Bytes(i);
     v.bytes.assign(bytes.empty() ? bytes : bytes.substr(1));
   }
+  void ReadOne(int i, Duration& v) const { v = Duration(sqlite3_column_int64(stmt_, i)); }
   void ReadOne(int i, Instant& v) const { v = Instant(Duration(sqlite3_column_int64(stmt_, i))); }
   void ReadOne(int i, TenantId& v) const { ReadOne(i, v.value); }
   void ReadOne(int i, RunId& v) const { ReadOne(i, v.value); }
@@ -99,6 +100,8 @@ class Connection {
   };
   static Result<std::unique_ptr<Connection>> Open(const std::string& path,
                                                   const OpenOptions& options);
+  /// Uses a connection that the caller opened, and closes when this is gone.
+  static std::unique_ptr<Connection> Borrow(sqlite3* db);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -189,6 +192,7 @@ class Connection {
 
   const std::string path_;
   sqlite3* db_ = nullptr;
+  bool borrowed_ = false;
   bool flush_failed_ = false;
   std::unordered_map<const char*, sqlite3_stmt*> statements_;
 };

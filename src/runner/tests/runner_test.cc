@@ -617,7 +617,8 @@ TEST_P(RunnerTest, HealthNamesEveryService) {
     EXPECT_TRUE(service.healthy) << service.name << ": " << service.detail;
     names.push_back(service.name);
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"store", "inline", "process", "dispatch", "engine"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"store", "inline", "process", "dispatch", "engine",
+                                             "queues"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, RunnerTest, testing::Values("memory", "sqlite"),

@@ -158,7 +158,7 @@ TEST_F(SqliteAdmin, VacuumGivesSpaceBackAndNeedsTheEngineToRest) {
   Close();
   const auto report = Vacuum(Path());
   ASSERT_TRUE(report) << report.error().message;
-  EXPECT_LT(report->bytes_after, report->bytes_before / 2);
+  EXPECT_GT(report->bytes_before - report->bytes_after, 4 * 48'000);
   EXPECT_EQ(static_cast<std::int64_t>(fs::file_size(Path())), report->bytes_after);
   EXPECT_EQ(Problems(), "");
   EXPECT_OK(MustOpen(Path())->query().GetRun(kTenant, "5"));

@@ -12,8 +12,7 @@
 namespace headworks::store_sqlite {
 
 /// Opens, or fails the test with the reason.
-inline std::unique_ptr<store::Database> MustOpen(const std::string& path,
-                                                 const Options& options = {}) {
+inline std::unique_ptr<Database> MustOpen(const std::string& path, const Options& options = {}) {
   auto opened = Open(path, options);
   EXPECT_TRUE(opened) << opened.error().message;
   return opened ? *std::move(opened) : nullptr;

@@ -19,6 +19,7 @@
 #include "headworks/model/run.h"
 #include "headworks/model/workflow.h"
 #include "headworks/store/run_store.h"
+#include "headworks/task_queue/queues.h"
 
 namespace headworks::executor {
 class Executor;
@@ -248,6 +249,8 @@ class Runner {
   store::WorkflowStore& workflows();
   store::Inbox& inbox();
   store::LimitStore& limits();
+  /// Of the same database, for work of any kind; needs no engine.  An engine sweeps them.
+  task_queue::Queues& queues();
   log_store::LogStore& logs();
 
   std::vector<ServiceHealth> Health() const;

@@ -17,6 +17,8 @@ struct CheckReport {
   std::int64_t tasks = 0;
   std::int64_t attempts = 0;
   std::int64_t waiting_messages = 0;
+  /// Those too that are over, as long as their ids are remembered.
+  std::int64_t queue_items = 0;
 
   static constexpr std::size_t kMaxProblems = 100;
 };

@@ -2,17 +2,24 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "headworks/base/log.h"
 #include "headworks/base/time.h"
 #include "headworks/store/run_store.h"
+#include "headworks/task_queue/queues.h"
+#include "headworks/task_queue/redact.h"
+
+struct sqlite3;
 
 /// The store of one host: a SQLite file.
 namespace headworks::store_sqlite {
 
 struct Options {
-  /// For leases; must outlive the database.  Null = the machine's.
+  /// For leases and queues; must outlive the database.  Null = the machine's.
   Clock* clock = nullptr;
   /// Null = silent.  Must outlive the database.
   Logger* logger = nullptr;
@@ -26,6 +33,9 @@ struct Options {
   /// reader holds it.
   std::int64_t wal_bytes = std::int64_t{16} << 20;
 
+  /// For the reasons of failed queue items; null = task_queue::RedactCredentials.
+  task_queue::Redactor redact;
+
   // What follows is for tests and the simulator.
 
   /// A registered SQLite VFS; then file permissions, folders and the owner's lock are not our
@@ -35,6 +45,11 @@ struct Options {
   std::string boot_id;
 };
 
+class Database : public store::Database {
+ public:
+  virtual task_queue::Queues& queues() = 0;
+};
+
 /// Opens the database in the file `path`, creating it (mode 0600, folders 0700) and bringing it to
 /// this program's level as needed.
 ///
@@ -42,12 +57,28 @@ struct Options {
 /// Ownership.  The engine of a file is whoever holds a kernel lock on `<path>.lock`, from the first
 ///   Acquire until the last Release or the end of the process.  While it is held, every other
 ///   Acquire is kConflict and names process and host; as soon as it is free it is taken at once,
-///   whatever the leases say.  Any process may read and append meanwhile.
+///   whatever the leases say.  Any process may read, append and use the queues meanwhile.
+/// Queues.  What another process makes available rings the bell within 20 ms: as long as somebody
+///   waits, a thread looks whether anything was committed.
 /// Threads.  All methods of all parts may be called concurrently; appends that wait for the same
 ///   commit share it.
 /// Errors.  kInvalidArgument: not a Headworks database.  kConflict: written by a newer program.
 ///   kPermissionDenied: file or folder is read-only.  kNotFound: see `Options::create`.  After a
 ///   flush to disk failed, all writes are kCorrupt: end the process, check the disk, start again.
-Result<std::unique_ptr<store::Database>> Open(const std::string& path, const Options& options);
+Result<std::unique_ptr<Database>> Open(const std::string& path, const Options& options);
+
+/// The same as TaskQueue::Enqueue, as a part of the transaction that the caller has open on `db`, a
+/// connection of its own to a file that `Open` opened at some time: the items are there if and only
+/// if the caller commits.  After an error nothing of it is left, and the transaction goes on.
+///
+/// `clock` is that of the database: the machine's, but for tests.  That a duplicate differs is
+/// said by the answer, and not logged.  Whoever waits hears of the items 20 ms after the commit.
+/// Errors.  As for Enqueue, and kInvalidArgument: no transaction is open, or the file is none of
+///   Headworks.  kConflict: the file is of an older level; open it once with this program.
+///   kUnavailable: another process writes, or has written since the transaction's first read; begin
+///   it with BEGIN IMMEDIATE.
+Result<std::vector<task_queue::Enqueued>> EnqueueInTransaction(
+    sqlite3* db, Clock& clock, const TenantId& tenant, std::string_view queue,
+    std::span<const task_queue::NewItem> items);
 
 }  // namespace headworks::store_sqlite

@@ -1,0 +1,556 @@
+#include "queue_transaction.h"
+
+#include <algorithm>
+#include <array>
+
+#include "headworks/task_queue/checks.h"
+#include "queue_sql.h"
+
+namespace headworks::store_sqlite {
+namespace {
+
+using task_queue::Claim;
+using task_queue::ClaimNo;
+using task_queue::Enqueued;
+using task_queue::ItemFilter;
+using task_queue::ItemNo;
+using task_queue::ItemRecord;
+using task_queue::ItemState;
+using task_queue::Moved;
+using task_queue::Polled;
+using task_queue::QueueRecord;
+using task_queue::QueueRow;
+
+constexpr std::array kAllStates{ItemState::kPending, ItemState::kProcessing, ItemState::kCompleted,
+                                ItemState::kDead,    ItemState::kCancelled,  ItemState::kPurged};
+constexpr std::array kOver{ItemState::kCompleted, ItemState::kDead, ItemState::kCancelled,
+                           ItemState::kPurged};
+constexpr std::array kRedrivable{ItemState::kDead};
+constexpr std::array kPurgeable{ItemState::kPending, ItemState::kDead};
+
+void ReadItem(Row row, ItemRecord& item) {
+  row.Read(item.no, item.id, item.state, item.priority, item.attempts, item.max_attempts,
+           item.redrives, item.cancel_requested, item.enqueued_at, item.available_at,
+           item.claimed_at, item.ended_at, item.claim, item.lease_until, item.lease_boot,
+           item.payload_bytes, item.payload_digest, item.holder, item.reason);
+}
+
+void ReadQueue(Row row, QueueRow& queue) {
+  QueueRecord& r = queue.record;
+  auto& s = r.settings;
+  auto& w = queue.window;
+  task_queue::RateLimit rate;
+  row.Read(r.name, r.paused, s.visibility, s.max_attempts, s.backoff, s.max_backoff, rate.count,
+           rate.per, s.max_depth, s.dedup_window, s.dead_retention, r.pending, r.processing, r.dead,
+           r.enqueued, r.completed, r.failed, r.duplicates, r.differing, w.start, w.current[0],
+           w.current[1], w.current[2], w.previous[0], w.previous[1], w.previous[2], queue.tokens,
+           queue.refilled_at, queue.refill_boot);
+  if (rate.count > 0) s.rate = rate;
+}
+
+}  // namespace
+
+Result<task_queue::QueueTime> ReadQueueTime(Connection& connection,
+                                            const task_queue::QueueTime& clock, bool may_write) {
+  task_queue::ClockAnchor anchor;
+  HEADWORKS_TRY(
+      connection.ForEach("SELECT queue_wall, queue_monotonic, queue_boot FROM store",
+                         [&](Row row) { row.Read(anchor.wall, anchor.monotonic, anchor.boot); }));
+  if (anchor.boot != clock.boot && may_write) {
+    HEADWORKS_TRY(
+        connection.Run("UPDATE store SET queue_wall = ?1, queue_monotonic = ?2, queue_boot = ?3",
+                       clock.wall, clock.monotonic, clock.boot));
+  }
+  return CountFrom(anchor, clock);
+}
+
+// ---- Rows
+
+Result<bool> QueueTransaction::Load() {
+  bool found = false;
+  row_ = {};
+  HEADWORKS_TRY(c_.ForEach(
+      queue_sql::kQueue,
+      [&](Row row) {
+        found = true;
+        ReadQueue(row, row_);
+      },
+      tenant_, queue_));
+  return found;
+}
+
+Status QueueTransaction::MustLoad() {
+  HEADWORKS_ASSIGN(const bool found, Load());
+  return found ? Status() : task_queue::NoSuchQueue(queue_);
+}
+
+Status QueueTransaction::LoadOrMake() {
+  HEADWORKS_ASSIGN(const bool found, Load());
+  if (found) return {};
+  row_.record.name = queue_;
+  HEADWORKS_ASSIGN(
+      const auto count,
+      c_.Value<std::int64_t>("SELECT count(*) FROM queue WHERE tenant_id = ?1", tenant_));
+  return count.value_or(0) < task_queue::kMaxQueues ? Status() : task_queue::TooManyQueues();
+}
+
+Status QueueTransaction::Store() {
+  const QueueRecord& r = row_.record;
+  const auto& s = r.settings;
+  const auto& w = row_.window;
+  const task_queue::RateLimit rate = s.rate.value_or(task_queue::RateLimit());
+  return c_.Run(queue_sql::kPutQueue, tenant_, r.name, r.paused, s.visibility, s.max_attempts,
+                s.backoff, s.max_backoff, rate.count, rate.per, s.max_depth, s.dedup_window,
+                s.dead_retention, r.pending, r.processing, r.dead, r.enqueued, r.completed,
+                r.failed, r.duplicates, r.differing, w.start, w.current[0], w.current[1],
+                w.current[2], w.previous[0], w.previous[1], w.previous[2], row_.tokens,
+                row_.refilled_at, row_.refill_boot);
+}
+
+Result<std::int64_t> QueueTransaction::NextNo() {
+  HEADWORKS_ASSIGN(const auto next, c_.Value<std::int64_t>("SELECT next_queue_no FROM store"));
+  return next.value_or(1);
+}
+
+Status QueueTransaction::SetNextNo(std::int64_t next) {
+  return c_.Run("UPDATE store SET next_queue_no = ?1", next);
+}
+
+Result<std::optional<ItemRecord>> QueueTransaction::Find(ItemNo no) {
+  std::optional<ItemRecord> item;
+  HEADWORKS_TRY(c_.ForEach(
+      queue_sql::kItem, [&](Row row) { ReadItem(row, item.emplace()); }, tenant_, queue_, no));
+  return item;
+}
+
+Result<std::optional<ItemRecord>> QueueTransaction::FindId(std::string_view id) {
+  std::optional<ItemRecord> item;
+  HEADWORKS_TRY(c_.ForEach(
+      queue_sql::kItemById, [&](Row row) { ReadItem(row, item.emplace()); }, tenant_, queue_, id));
+  return item;
+}
+
+Result<std::string> QueueTransaction::Payload(ItemNo no) {
+  HEADWORKS_ASSIGN(auto payload, c_.Value<OwnedPayload>(queue_sql::kPayload, tenant_, queue_, no));
+  return payload ? std::move(payload->bytes) : std::string();
+}
+
+Status QueueTransaction::Update(const ItemRecord& item) {
+  HEADWORKS_TRY(c_.Run(queue_sql::kUpdate, tenant_, queue_, item.no, item.state, item.attempts,
+                       item.redrives, item.cancel_requested, item.available_at, item.claimed_at,
+                       item.ended_at, item.claim, item.lease_until, item.lease_boot, item.holder,
+                       item.reason));
+  if (KeepsPayload(item.state)) return {};
+  return c_.Run(queue_sql::kDeletePayload, tenant_, queue_, item.no);
+}
+
+Status QueueTransaction::Remove(const ItemRecord& item) {
+  task_queue::Forget(row_, item);
+  HEADWORKS_TRY(c_.Run(queue_sql::kDelete, tenant_, queue_, item.no));
+  if (!KeepsPayload(item.state)) return {};
+  return c_.Run(queue_sql::kDeletePayload, tenant_, queue_, item.no);
+}
+
+// ---- Producers and consumers
+
+Result<std::vector<Enqueued>> QueueTransaction::Enqueue(
+    std::span<const task_queue::NewItem> items) {
+  HEADWORKS_TRY(LoadOrMake());
+  HEADWORKS_ASSIGN(std::int64_t next_no, NextNo());
+  const std::int64_t first_no = next_no;
+  std::vector<Enqueued> answers;
+  answers.reserve(items.size());
+  for (const task_queue::NewItem& item : items) {
+    HEADWORKS_ASSIGN(answers.emplace_back(), EnqueueOne(item, next_no));
+  }
+  const QueueRecord& record = row_.record;
+  if (next_no > first_no) {
+    if (record.pending + record.processing > record.settings.max_depth) {
+      return task_queue::QueueIsFull(queue_, record.settings.max_depth);
+    }
+    HEADWORKS_TRY(SetNextNo(next_no));
+  }
+  HEADWORKS_TRY(ForgetOld(2 * items.size()));
+  HEADWORKS_TRY(Store());
+  return answers;
+}
+
+Result<Enqueued> QueueTransaction::EnqueueOne(const task_queue::NewItem& item,
+                                              std::int64_t& next_no) {
+  const ItemRecord fresh{.no = ItemNo(next_no), .enqueued_at = now_.wall};
+  const std::int64_t digest = task_queue::Digest(item.payload);
+  const auto insert = [&]() -> Result<bool> {
+    HEADWORKS_TRY(c_.Run(queue_sql::kInsert, tenant_, queue_, fresh.no, item.id, item.priority,
+                         item.max_attempts, now_.wall, now_.wall + item.delay, item.payload.size(),
+                         digest));
+    return c_.Changes() > 0;
+  };
+  HEADWORKS_ASSIGN(bool inserted, insert());
+  if (!inserted) {
+    HEADWORKS_ASSIGN(const auto first, FindId(item.id));
+    if (!first) {
+      return Error{Code::kCorrupt, "an item number is in use; run `headworks db check`"};
+    }
+    if (!IsForgettable(*first, row_.record.settings, now_.wall)) {
+      const bool differs = first->payload_digest != digest;
+      CountDuplicate(row_, differs);
+      return differs ? Enqueued::kDuplicateDiffers : Enqueued::kDuplicate;
+    }
+    HEADWORKS_TRY(Remove(*first));
+    HEADWORKS_ASSIGN(inserted, insert());
+  }
+  ++next_no;
+  HEADWORKS_TRY(c_.Run(queue_sql::kInsertPayload, tenant_, queue_, fresh.no,
+                       store_sqlite::Payload{item.payload}));
+  task_queue::Insert(row_, fresh, now_.wall);
+  return Enqueued::kInserted;
+}
+
+template <typename Each>
+Status QueueTransaction::ForEachLevel(Each each) {
+  int below = task_queue::kMaxPriority + 1;
+  for (bool go_on = true; go_on;) {
+    std::optional<std::pair<int, Instant>> level;
+    HEADWORKS_TRY(c_.ForEach(
+        queue_sql::kLevel,
+        [&](Row row) {
+          auto& [priority, first] = level.emplace();
+          row.Read(priority, first);
+        },
+        tenant_, queue_, below));
+    if (!level) return {};
+    below = level->first;
+    HEADWORKS_ASSIGN(go_on, each(level->first, level->second));
+  }
+  return {};
+}
+
+Result<std::optional<Instant>> QueueTransaction::FirstAvailable() {
+  std::optional<Instant> first;
+  HEADWORKS_TRY(ForEachLevel([&](int, Instant at) -> Result<bool> {
+    first = std::min(at, first.value_or(kNever));
+    return true;
+  }));
+  return first;
+}
+
+Result<QueueTransaction::Items> QueueTransaction::Available(std::size_t limit) {
+  Items items;
+  std::size_t bytes = 0;
+  HEADWORKS_TRY(ForEachLevel([&](int priority, Instant first) -> Result<bool> {
+    if (items.size() == limit) return false;
+    if (first > now_.wall) return true;
+    HEADWORKS_TRY(c_.ForEach(
+        queue_sql::kAvailable, [&](Row row) { ReadItem(row, items.emplace_back()); }, tenant_,
+        queue_, priority, now_.wall, limit - items.size()));
+    return true;
+  }));
+  const auto too_many = std::ranges::find_if(items, [&](const ItemRecord& item) {
+    bytes += static_cast<std::size_t>(item.payload_bytes);
+    return bytes > task_queue::kMaxBatchBytes;
+  });
+  if (too_many != items.end()) items.erase(std::max(too_many, items.begin() + 1), items.end());
+  return items;
+}
+
+Result<std::optional<Duration>> QueueTransaction::UntilNext() {
+  std::optional<Duration> next;
+  HEADWORKS_ASSIGN(const bool found, Load());
+  if (!found || row_.record.paused) return next;
+  HEADWORKS_ASSIGN(const auto first, FirstAvailable());
+  if (first) next = std::max({Duration(), *first - now_.wall, UntilAllowed(row_, now_)});
+  HEADWORKS_TRY(c_.ForEach(
+      queue_sql::kFirstLease,
+      [&](Row row) {
+        ItemRecord item;
+        row.Read(item.lease_boot, item.lease_until);
+        const Duration left =
+            LeaseHolds(item, now_) ? item.lease_until - now_.monotonic : Duration();
+        next = std::min(left, next.value_or(Duration::max()));
+      },
+      tenant_, queue_));
+  return next;
+}
+
+Result<Polled> QueueTransaction::Poll(const task_queue::PollRequest& request) {
+  Polled polled;
+  HEADWORKS_ASSIGN(const bool found, Load());
+  if (!found) return polled;
+  polled.paused = row_.record.paused;
+  if (polled.paused) return polled;
+  HEADWORKS_ASSIGN(const std::size_t ended, EndLeases(task_queue::kMaxBatch));
+  const auto wanted = static_cast<std::int64_t>(request.max_items);
+  const auto allowed = static_cast<std::size_t>(AllowedClaims(row_, wanted, now_));
+  HEADWORKS_ASSIGN(Items items, Available(allowed));
+  if (!items.empty()) {
+    HEADWORKS_ASSIGN(std::int64_t next_no, NextNo());
+    for (ItemRecord& item : items) {
+      StartDelivery(row_, item, ClaimNo(next_no++), request, now_);
+      HEADWORKS_TRY(Update(item));
+      HEADWORKS_ASSIGN(std::string payload, Payload(item.no));
+      polled.items.push_back(
+          {{item.no, item.claim},
+           std::move(item.id),
+           std::move(payload),
+           item.priority,
+           item.attempts,
+           item.max_attempts > 0 ? item.max_attempts : row_.record.settings.max_attempts,
+           item.lease_until - now_.monotonic,
+           item.enqueued_at});
+    }
+    HEADWORKS_TRY(SetNextNo(next_no));
+  }
+  if (!items.empty() || ended > 0) HEADWORKS_TRY(Store());
+  if (items.empty()) {
+    HEADWORKS_ASSIGN(polled.next, UntilNext());
+  }
+  return polled;
+}
+
+Result<std::vector<Result<ItemState>>> QueueTransaction::Settle(
+    std::span<const task_queue::Settlement> settlements, const task_queue::Redactor& redact) {
+  std::vector<Result<ItemState>> answers;
+  answers.reserve(settlements.size());
+  HEADWORKS_ASSIGN(const bool found, Load());
+  bool changed = false;
+  for (const task_queue::Settlement& settlement : settlements) {
+    std::optional<ItemRecord> item;
+    if (found) {
+      HEADWORKS_ASSIGN(item, Find(settlement.claim.item));
+    }
+    if (!item) {
+      answers.emplace_back(task_queue::NoSuchClaim(queue_, settlement.claim));
+      continue;
+    }
+    const ItemState before = item->state;
+    answers.push_back(task_queue::Settle(row_, *item, settlement, redact, now_));
+    if (!answers.back() || before != ItemState::kProcessing) continue;
+    HEADWORKS_TRY(Update(*item));
+    changed = true;
+  }
+  if (changed) HEADWORKS_TRY(Store());
+  return answers;
+}
+
+Result<std::vector<Status>> QueueTransaction::Extend(std::span<const Claim> claims,
+                                                     Duration visibility) {
+  std::vector<Status> answers;
+  answers.reserve(claims.size());
+  HEADWORKS_ASSIGN(const bool found, Load());
+  for (const Claim& claim : claims) {
+    std::optional<ItemRecord> item;
+    if (found) {
+      HEADWORKS_ASSIGN(item, Find(claim.item));
+    }
+    if (!item) {
+      answers.emplace_back(task_queue::NoSuchClaim(queue_, claim));
+      continue;
+    }
+    answers.push_back(ExtendLease(row_, *item, claim, visibility, now_));
+    if (!answers.back() && answers.back().error().code != Code::kCancelled) continue;
+    HEADWORKS_TRY(
+        c_.Run(queue_sql::kExtend, tenant_, queue_, item->no, item->lease_until, item->lease_boot));
+  }
+  return answers;
+}
+
+Result<ItemState> QueueTransaction::Cancel(std::string_view id) {
+  HEADWORKS_TRY(MustLoad());
+  HEADWORKS_ASSIGN(auto item, FindId(id));
+  if (!item) return task_queue::NoSuchItem(queue_, id);
+  HEADWORKS_ASSIGN(const ItemState state, task_queue::Cancel(row_, *item, now_.wall));
+  HEADWORKS_TRY(Update(*item));
+  HEADWORKS_TRY(Store());
+  return state;
+}
+
+// ---- What time brings
+
+Result<std::size_t> QueueTransaction::EndLeases(std::size_t limit) {
+  Items items;
+  const auto add = [&](Row row) { ReadItem(row, items.emplace_back()); };
+  HEADWORKS_TRY(
+      c_.ForEach(queue_sql::kLeasesOfBootsBefore, add, tenant_, queue_, now_.boot, limit));
+  HEADWORKS_TRY(c_.ForEach(queue_sql::kLeasesUpTo, add, tenant_, queue_, now_.boot, now_.monotonic,
+                           limit - items.size()));
+  HEADWORKS_TRY(c_.ForEach(queue_sql::kLeasesOfBootsAfter, add, tenant_, queue_, now_.boot,
+                           limit - items.size()));
+  for (ItemRecord& item : items) {
+    EndLease(row_, item, now_);
+    HEADWORKS_TRY(Update(item));
+  }
+  return items.size();
+}
+
+Result<QueueTransaction::Forgotten> QueueTransaction::ForgetOld(std::size_t limit) {
+  Forgotten forgotten;
+  for (const ItemState state : kOver) {
+    Items items;
+    HEADWORKS_TRY(c_.ForEach(
+        queue_sql::kOver,
+        [&](Row row) {
+          ItemRecord& item = items.emplace_back();
+          row.Read(item.no, item.state);
+        },
+        tenant_, queue_, state, ForgetBefore(state, row_.record.settings, now_.wall), limit));
+    for (const ItemRecord& item : items) HEADWORKS_TRY(Remove(item));
+    forgotten.count += items.size();
+    forgotten.more |= items.size() == limit;
+  }
+  return forgotten;
+}
+
+Result<bool> QueueTransaction::NeedsSweep() {
+  HEADWORKS_ASSIGN(const bool found, Load());
+  if (!found) return false;
+  bool needed = false;
+  HEADWORKS_TRY(c_.ForEach(
+      queue_sql::kFirstLease,
+      [&](Row row) {
+        ItemRecord item;
+        row.Read(item.lease_boot, item.lease_until);
+        needed = !LeaseHolds(item, now_);
+      },
+      tenant_, queue_));
+  for (const ItemState state : kOver) {
+    if (needed) break;
+    HEADWORKS_TRY(c_.ForEach(
+        queue_sql::kOver, [&](Row) { needed = true; }, tenant_, queue_, state,
+        ForgetBefore(state, row_.record.settings, now_.wall), 1));
+  }
+  return needed;
+}
+
+Result<task_queue::Swept> QueueTransaction::Sweep(std::size_t limit) {
+  task_queue::Swept swept;
+  HEADWORKS_ASSIGN(const bool found, Load());
+  if (!found) return swept;
+  HEADWORKS_ASSIGN(const std::size_t ended, EndLeases(limit));
+  HEADWORKS_ASSIGN(const Forgotten forgotten, ForgetOld(limit));
+  if (ended + forgotten.count > 0) HEADWORKS_TRY(Store());
+  swept.leases_ended = static_cast<std::int64_t>(ended);
+  swept.forgotten = static_cast<std::int64_t>(forgotten.count);
+  swept.more = forgotten.more || ended == limit;
+  return swept;
+}
+
+// ---- Operators
+
+Result<task_queue::QueueSettings> QueueTransaction::Configure(
+    const task_queue::SettingsChange& change) {
+  HEADWORKS_ASSIGN(const bool found, Load());
+  HEADWORKS_ASSIGN(const auto changed, Changed(row_.record.settings, change));
+  if (!found) HEADWORKS_TRY(LoadOrMake());
+  row_.record.settings = changed;
+  HEADWORKS_TRY(Store());
+  return changed;
+}
+
+Status QueueTransaction::SetPaused(bool paused) {
+  HEADWORKS_TRY(MustLoad());
+  row_.record.paused = paused;
+  return Store();
+}
+
+Result<QueueRecord> QueueTransaction::Described() {
+  HEADWORKS_ASSIGN(auto first, FirstAvailable());
+  if (first && *first > now_.wall) first.reset();
+  return Describe(row_, first, now_.wall);
+}
+
+Result<QueueRecord> QueueTransaction::GetQueue() {
+  HEADWORKS_TRY(MustLoad());
+  return Described();
+}
+
+Result<std::vector<QueueRecord>> QueueTransaction::ListQueues(Connection& connection,
+                                                              const TenantId& tenant,
+                                                              const task_queue::QueueTime& now) {
+  std::vector<QueueRow> rows;
+  HEADWORKS_TRY(connection.ForEach(
+      queue_sql::kQueues, [&](Row row) { ReadQueue(row, rows.emplace_back()); }, tenant));
+  std::vector<QueueRecord> all;
+  all.reserve(rows.size());
+  for (QueueRow& row : rows) {
+    QueueTransaction queue(connection, tenant, row.record.name, now);
+    queue.row_ = std::move(row);
+    HEADWORKS_ASSIGN(all.emplace_back(), queue.Described());
+  }
+  return all;
+}
+
+Result<QueueTransaction::Items> QueueTransaction::Fitting(const ItemFilter& filter,
+                                                          std::span<const ItemState> usual,
+                                                          std::size_t limit) {
+  const std::span<const ItemState> states =
+      filter.states.empty() ? usual : std::span<const ItemState>(filter.states);
+  Items items;
+  if (!filter.ids.empty()) {
+    for (const std::string& id : filter.ids) {
+      HEADWORKS_ASSIGN(auto item, FindId(id));
+      if (item && item->no > filter.after && Fits(*item, filter, states, now_.wall)) {
+        items.push_back(*std::move(item));
+      }
+    }
+    std::ranges::sort(items, {}, &ItemRecord::no);
+    const auto same = std::ranges::unique(items, {}, &ItemRecord::no);
+    items.erase(same.begin(), same.end());
+    if (items.size() > limit) items.resize(limit);
+    return items;
+  }
+  int bits = 0;
+  for (const ItemState state : states) bits |= 1 << static_cast<int>(state);
+  const auto list = [&](const char* sql, const auto&... more) {
+    return c_.ForEach(
+        sql, [&](Row row) { ReadItem(row, items.emplace_back()); }, tenant_, queue_, filter.after,
+        bits, filter.reason, now_.wall - filter.older_than, limit, more...);
+  };
+  const ItemState only = states.size() == 1 ? states[0] : ItemState::kPending;
+  HEADWORKS_TRY(only == ItemState::kDead         ? list(queue_sql::kListDead, only)
+                : only == ItemState::kProcessing ? list(queue_sql::kListProcessing, only)
+                                                 : list(queue_sql::kList));
+  return items;
+}
+
+Result<std::vector<ItemRecord>> QueueTransaction::ListItems(const ItemFilter& filter) {
+  HEADWORKS_TRY(MustLoad());
+  return Fitting(filter, kAllStates, filter.limit);
+}
+
+Result<task_queue::QueueAdmin::ItemWithPayload> QueueTransaction::GetItem(std::string_view id) {
+  HEADWORKS_TRY(MustLoad());
+  HEADWORKS_ASSIGN(auto item, FindId(id));
+  if (!item) return task_queue::NoSuchItem(queue_, id);
+  HEADWORKS_ASSIGN(std::string payload, Payload(item->no));
+  return task_queue::QueueAdmin::ItemWithPayload{*std::move(item), std::move(payload)};
+}
+
+template <typename Change>
+Result<Moved> QueueTransaction::MoveItems(const ItemFilter& filter,
+                                          std::span<const ItemState> usual, Change change) {
+  HEADWORKS_TRY(MustLoad());
+  HEADWORKS_ASSIGN(Items items, Fitting(filter, usual, filter.limit + 1));
+  Moved moved;
+  moved.more = items.size() > filter.limit;
+  if (moved.more) items.pop_back();
+  for (ItemRecord& item : items) {
+    change(item);
+    HEADWORKS_TRY(Update(item));
+    ++moved.count;
+    moved.after = item.no;
+  }
+  if (moved.count > 0) HEADWORKS_TRY(Store());
+  return moved;
+}
+
+Result<Moved> QueueTransaction::Redrive(const ItemFilter& filter) {
+  return MoveItems(filter, kRedrivable,
+                   [&](ItemRecord& item) { task_queue::Redrive(row_, item, now_.wall); });
+}
+
+Result<Moved> QueueTransaction::Purge(const ItemFilter& filter) {
+  return MoveItems(filter, kPurgeable,
+                   [&](ItemRecord& item) { task_queue::Purge(row_, item, now_.wall); });
+}
+
+}  // namespace headworks::store_sqlite

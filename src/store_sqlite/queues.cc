@@ -1,0 +1,258 @@
+#include "queues.h"
+
+#include <algorithm>
+#include <array>
+
+#include "headworks/store_sqlite/sqlite_store.h"
+#include "headworks/task_queue/checks.h"
+#include "schema.h"
+
+namespace headworks::store_sqlite {
+namespace {
+
+using task_queue::Claim;
+using task_queue::Enqueued;
+using task_queue::ItemFilter;
+using task_queue::ItemRecord;
+using task_queue::ItemState;
+using task_queue::Moved;
+using task_queue::NewItem;
+using task_queue::Polled;
+using task_queue::QueueRecord;
+using task_queue::Settlement;
+
+constexpr std::array kAllStates{ItemState::kPending, ItemState::kProcessing, ItemState::kCompleted,
+                                ItemState::kDead,    ItemState::kCancelled,  ItemState::kPurged};
+constexpr std::array kRedrivable{ItemState::kDead};
+constexpr std::array kPurgeable{ItemState::kPending, ItemState::kDead};
+
+std::size_t Count(const auto& answers, const auto& value) {
+  return static_cast<std::size_t>(std::ranges::count(answers, value));
+}
+
+}  // namespace
+
+// ---- QueueWatch
+
+QueueClock::QueueClock(Core& core) : core_(core), boot_(task_queue::BootNumber(core.boot_id())) {}
+
+QueueWatch::QueueWatch(Core& core, task_queue::Bell& bell, const QueueClock& clock)
+    : core_(core),
+      bell_(bell),
+      clock_(clock),
+      thread_([this](const std::stop_token& stop) { Loop(stop); }) {}
+
+void QueueWatch::Loop(const std::stop_token& stop) {
+  std::int64_t seen = -1;
+  std::vector<task_queue::Bell::Queue> known;
+  while (bell_.AwaitWaiters(stop)) {
+    // A failure is met by those who wait as well, when they poll.
+    const std::int64_t version = core_.DataVersion().value_or(seen);
+    auto waited = bell_.Waited();
+    if (version != seen || waited != known) {
+      seen = version;
+      known = std::move(waited);
+      Look();
+    }
+    std::unique_lock lock(mutex_);
+    stopped_.wait_for(lock, stop, kInterval, [] { return false; });
+  }
+}
+
+void QueueWatch::Look() {
+  std::map<task_queue::Bell::Queue, Instant> next;
+  for (const auto& queue : bell_.Waited()) {
+    Instant now{};
+    const auto until = core_.Read([&](Connection& c) -> Result<std::optional<Duration>> {
+      HEADWORKS_ASSIGN(const auto time, ReadQueueTime(c, clock_.Read(), false));
+      now = time.wall;
+      return QueueTransaction(c, queue.first, queue.second, time).UntilNext();
+    });
+    const bool is_due = !until || *until == Duration();
+    const Instant at = until && *until ? now + **until : kNever;
+    const auto known = next_.find(queue);
+    const Instant before = known == next_.end() ? kNever : known->second;
+    if (is_due || (at != kNever && at != before)) {
+      bell_.Ring(queue.first, queue.second, task_queue::kMaxBatch);
+    }
+    next.emplace(queue, at);
+  }
+  next_ = std::move(next);
+}
+
+// ---- SqliteQueues
+
+SqliteQueues::SqliteQueues(Core& core) : core_(core), clock_(core), writer_(core) {}
+
+task_queue::Bell& SqliteQueues::bell() {
+  std::call_once(watch_once_, [this] {
+    if (core_.has_threads()) watch_.emplace(core_, bell_, clock_);
+  });
+  return bell_;
+}
+
+Result<std::vector<Enqueued>> SqliteQueues::Enqueue(const TenantId& tenant, std::string_view queue,
+                                                    std::span<const NewItem> items) {
+  HEADWORKS_TRY(task_queue::CheckEnqueue(tenant, queue, items));
+  auto answers = Write(tenant, queue, [&](QueueTransaction& t) { return t.Enqueue(items); });
+  if (!answers) return answers;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if ((*answers)[i] != Enqueued::kDuplicateDiffers) continue;
+    core_.logger().Warning(
+        "an item with a known id and another payload was dropped",
+        {{"tenant", tenant.value}, {"queue", std::string(queue)}, {"id", items[i].id}});
+  }
+  bell_.Ring(tenant, queue, Count(*answers, Enqueued::kInserted));
+  return answers;
+}
+
+Result<Polled> SqliteQueues::Poll(const task_queue::PollRequest& request) {
+  HEADWORKS_TRY(task_queue::CheckPoll(request));
+  return Write(request.tenant, request.queue, [&](QueueTransaction& t) { return t.Poll(request); });
+}
+
+Result<std::vector<Result<ItemState>>> SqliteQueues::Settle(
+    const TenantId& tenant, std::string_view queue, std::span<const Settlement> settlements) {
+  HEADWORKS_TRY(task_queue::CheckSettle(tenant, queue, settlements));
+  auto answers = Write(tenant, queue,
+                       [&](QueueTransaction& t) { return t.Settle(settlements, core_.redact()); });
+  if (!answers) return answers;
+  bell_.Ring(tenant, queue,
+             static_cast<std::size_t>(std::ranges::count_if(*answers, [](const auto& answer) {
+               return answer && *answer == ItemState::kPending;
+             })));
+  return answers;
+}
+
+Result<std::vector<Status>> SqliteQueues::Extend(const TenantId& tenant, std::string_view queue,
+                                                 std::span<const Claim> claims,
+                                                 Duration visibility) {
+  HEADWORKS_TRY(task_queue::CheckExtend(tenant, queue, claims, visibility));
+  return Write(tenant, queue, [&](QueueTransaction& t) { return t.Extend(claims, visibility); });
+}
+
+Result<ItemState> SqliteQueues::Cancel(const TenantId& tenant, std::string_view queue,
+                                       std::string_view id) {
+  HEADWORKS_TRY(task_queue::CheckId(tenant, queue, id));
+  return Write(tenant, queue, [&](QueueTransaction& t) { return t.Cancel(id); });
+}
+
+Result<task_queue::QueueSettings> SqliteQueues::Configure(
+    const TenantId& tenant, std::string_view queue, const task_queue::SettingsChange& change) {
+  HEADWORKS_TRY(task_queue::CheckQueue(tenant, queue));
+  auto changed = Write(tenant, queue, [&](QueueTransaction& t) { return t.Configure(change); });
+  if (changed) bell_.Ring(tenant, queue, task_queue::kMaxBatch);
+  return changed;
+}
+
+Status SqliteQueues::SetPaused(const TenantId& tenant, std::string_view queue, bool paused) {
+  HEADWORKS_TRY(task_queue::CheckQueue(tenant, queue));
+  HEADWORKS_TRY(Write(tenant, queue, [&](QueueTransaction& t) { return t.SetPaused(paused); }));
+  if (!paused) bell_.Ring(tenant, queue, task_queue::kMaxBatch);
+  return {};
+}
+
+Result<QueueRecord> SqliteQueues::GetQueue(const TenantId& tenant, std::string_view queue) {
+  HEADWORKS_TRY(task_queue::CheckQueue(tenant, queue));
+  return Read(tenant, queue, [](QueueTransaction& t) { return t.GetQueue(); });
+}
+
+Result<std::vector<QueueRecord>> SqliteQueues::ListQueues(const TenantId& tenant) {
+  HEADWORKS_TRY(task_queue::CheckQueue(tenant, task_queue::kDefaultQueue));
+  return core_.Read([&](Connection& c) -> Result<std::vector<QueueRecord>> {
+    HEADWORKS_ASSIGN(const auto now, ReadQueueTime(c, clock_.Read(), false));
+    return QueueTransaction::ListQueues(c, tenant, now);
+  });
+}
+
+Result<std::vector<ItemRecord>> SqliteQueues::ListItems(const TenantId& tenant,
+                                                        std::string_view queue,
+                                                        const ItemFilter& filter) {
+  HEADWORKS_TRY(task_queue::CheckFilter(tenant, queue, filter, kAllStates));
+  return Read(tenant, queue, [&](QueueTransaction& t) { return t.ListItems(filter); });
+}
+
+Result<task_queue::QueueAdmin::ItemWithPayload> SqliteQueues::GetItem(const TenantId& tenant,
+                                                                      std::string_view queue,
+                                                                      std::string_view id) {
+  HEADWORKS_TRY(task_queue::CheckId(tenant, queue, id));
+  return Read(tenant, queue, [&](QueueTransaction& t) { return t.GetItem(id); });
+}
+
+Result<Moved> SqliteQueues::Redrive(const TenantId& tenant, std::string_view queue,
+                                    const ItemFilter& filter) {
+  HEADWORKS_TRY(task_queue::CheckFilter(tenant, queue, filter, kRedrivable));
+  auto moved = Write(tenant, queue, [&](QueueTransaction& t) { return t.Redrive(filter); });
+  if (moved) bell_.Ring(tenant, queue, static_cast<std::size_t>(moved->count));
+  return moved;
+}
+
+Result<Moved> SqliteQueues::Purge(const TenantId& tenant, std::string_view queue,
+                                  const ItemFilter& filter) {
+  HEADWORKS_TRY(task_queue::CheckFilter(tenant, queue, filter, kPurgeable));
+  return Write(tenant, queue, [&](QueueTransaction& t) { return t.Purge(filter); });
+}
+
+Result<task_queue::Swept> SqliteQueues::Sweep(std::size_t limit) {
+  HEADWORKS_TRY(task_queue::CheckSweep(limit));
+  std::vector<task_queue::Bell::Queue> due;
+  HEADWORKS_TRY(core_.Read([&](Connection& c) -> Status {
+    std::vector<task_queue::Bell::Queue> all;
+    HEADWORKS_TRY(
+        c.ForEach("SELECT tenant_id, name FROM queue ORDER BY tenant_id, name", [&](Row row) {
+          auto& [tenant, name] = all.emplace_back();
+          row.Read(tenant, name);
+        }));
+    HEADWORKS_ASSIGN(const auto now, ReadQueueTime(c, clock_.Read(), false));
+    for (auto& queue : all) {
+      QueueTransaction transaction(c, queue.first, queue.second, now);
+      HEADWORKS_ASSIGN(const bool needed, transaction.NeedsSweep());
+      if (needed) due.push_back(std::move(queue));
+    }
+    return {};
+  }));
+  task_queue::Swept swept;
+  for (const auto& [tenant, queue] : due) {
+    HEADWORKS_ASSIGN(const auto one,
+                     Write(tenant, queue, [&](QueueTransaction& t) { return t.Sweep(limit); }));
+    swept.leases_ended += one.leases_ended;
+    swept.forgotten += one.forgotten;
+    swept.more |= one.more;
+    bell_.Ring(tenant, queue, static_cast<std::size_t>(one.leases_ended));
+  }
+  return swept;
+}
+
+// ---- EnqueueInTransaction
+
+Result<std::vector<Enqueued>> EnqueueInTransaction(sqlite3* db, Clock& clock,
+                                                   const TenantId& tenant, std::string_view queue,
+                                                   std::span<const NewItem> items) {
+  HEADWORKS_TRY(task_queue::CheckEnqueue(tenant, queue, items));
+  if (sqlite3_get_autocommit(db) != 0) {
+    return Error{Code::kInvalidArgument,
+                 "no transaction is open on this connection; begin one with BEGIN IMMEDIATE"};
+  }
+  const auto connection = Connection::Borrow(db);
+  Connection& c = *connection;
+  const int program_level = Migrations().back().level;
+  HEADWORKS_ASSIGN(const Levels levels, CheckLevels(c, program_level));
+  if (levels.schema < program_level) {
+    return Error{Code::kConflict,
+                 "the database is of an older level; run `headworks db migrate` first"};
+  }
+  HEADWORKS_TRY(c.Run("SAVEPOINT headworks_enqueue"));
+  auto answers = [&]() -> Result<std::vector<Enqueued>> {
+    const task_queue::QueueTime now{clock.Now(), clock.Monotonic(),
+                                    task_queue::BootNumber(KernelBootId())};
+    HEADWORKS_ASSIGN(const auto time, ReadQueueTime(c, now, true));
+    return QueueTransaction(c, tenant, queue, time).Enqueue(items);
+  }();
+  if (!answers && sqlite3_get_autocommit(db) == 0) {
+    HEADWORKS_TRY(c.Run("ROLLBACK TO headworks_enqueue"));
+  }
+  if (sqlite3_get_autocommit(db) == 0) HEADWORKS_TRY(c.Run("RELEASE headworks_enqueue"));
+  return answers;
+}
+
+}  // namespace headworks::store_sqlite

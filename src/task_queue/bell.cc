@@ -1,0 +1,76 @@
+#include "headworks/task_queue/bell.h"
+
+#include <algorithm>
+
+namespace headworks::task_queue {
+
+Bell::Seat::Seat(Bell& bell, const TenantId& tenant, std::string_view queue)
+    : bell_(bell), queue_(tenant, queue) {
+  const std::lock_guard lock(bell_.mutex_);
+  bell_.seats_[queue_].push_back(this);
+  bell_.occupied_.notify_all();
+}
+
+Bell::Seat::~Seat() {
+  const std::lock_guard lock(bell_.mutex_);
+  const auto line = bell_.seats_.find(queue_);
+  std::erase(line->second, this);
+  // What woke this one may be left for the next.
+  if (woken_ && !line->second.empty()) {
+    const auto next = std::ranges::find(line->second, false, &Seat::woken_);
+    if (next != line->second.end()) {
+      (*next)->woken_ = true;
+      (*next)->rung_.notify_one();
+    }
+  }
+  if (line->second.empty()) bell_.seats_.erase(line);
+}
+
+bool Bell::Seat::Wait(std::optional<Duration> at_most, const std::stop_token& stop) {
+  std::unique_lock lock(bell_.mutex_);
+  const auto woken = [this] { return woken_; };
+  if (at_most) {
+    rung_.wait_for(lock, stop, *at_most, woken);
+  } else {
+    rung_.wait(lock, stop, woken);
+  }
+  return std::exchange(woken_, false);
+}
+
+void Bell::Ring(const TenantId& tenant, std::string_view queue, std::size_t items) {
+  const std::lock_guard lock(mutex_);
+  const auto line = seats_.find(Queue(tenant, queue));
+  if (line == seats_.end()) return;
+  for (Seat* const seat : line->second) {
+    if (items == 0) break;
+    if (seat->woken_) continue;
+    --items;
+    seat->woken_ = true;
+    seat->rung_.notify_one();
+  }
+}
+
+void Bell::RingAll() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [queue, line] : seats_) {
+    for (Seat* const seat : line) {
+      seat->woken_ = true;
+      seat->rung_.notify_one();
+    }
+  }
+}
+
+std::vector<Bell::Queue> Bell::Waited() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Queue> queues;
+  queues.reserve(seats_.size());
+  for (const auto& [queue, line] : seats_) queues.push_back(queue);
+  return queues;
+}
+
+bool Bell::AwaitWaiters(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  return occupied_.wait(lock, stop, [this] { return !seats_.empty(); });
+}
+
+}  // namespace headworks::task_queue
