@@ -146,7 +146,8 @@ constexpr Row kRows[] = {
     {"headworks_permits_held", Type::kGauge, "", "Permits of all pools that attempts hold.",
      Engine<&S::permits_held>},
     {"headworks_permits_astray_total", Type::kCounter, "",
-     "Permits that an audit found stored with no holder or held but not stored: a bug, if not 0.",
+     "Permits that an audit found stored with no holder or one that is over, or held but not "
+     "stored: a bug, if not 0.",
      Engine<&S::permits_astray>},
 
     {"headworks_attempts_started_total", Type::kCounter, "", "Attempts that were handed out.",

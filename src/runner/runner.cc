@@ -391,8 +391,7 @@ Status Runner::Parts::TakeOwnership() {
   evaluator = std::make_unique<WhenEvaluator>(database->query(), compiled);
   engine = std::make_unique<engine::Engine>(std::move(engine_options), *database, *buffer,
                                             *evaluator, clock, random, *logger, watcher.get());
-  HEADWORKS_TRY(engine->Open());
-  return DeclarePools();
+  return engine->Open();
 }
 
 Status Runner::Parts::DeclarePools() {
@@ -434,6 +433,7 @@ Result<std::unique_ptr<Runner>> Runner::Open(RunnerOptions options) {
   HEADWORKS_TRY(p.TakeOwnership());
   HEADWORKS_TRY(p.CheckHeld());
   HEADWORKS_TRY(p.OpenExecutors());
+  HEADWORKS_TRY(p.DeclarePools());  // a configuration that is refused has changed nothing
   HEADWORKS_TRY(p.StartEngine());
   for (const auto& workflow : p.registry->Workflows())
     if (workflow->name().tenant == p.options.tenant) HEADWORKS_TRY(runner->Register(workflow, ""));

@@ -486,6 +486,7 @@ TEST_F(RemoteTest, ExecutorsThatHoldAttemptsAreNotLeftOut) {
   RunnerOptions without = options_;
   without.executors.clear();
   without.command_executor = "process";
+  without.pools = {{"gpu", 1}};
   auto refused = Runner::Open(without);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
@@ -494,6 +495,7 @@ TEST_F(RemoteTest, ExecutorsThatHoldAttemptsAreNotLeftOut) {
                 ", but by this configuration no task goes to it, and nobody else knows what became "
                 "of them; start once more with 'remote' as function_executor, command_executor or "
                 "a tenant's executor until they are over");
+  EXPECT_TRUE(Runner::Attach(options_).value()->limits().ListPools(TenantId("public"))->empty());
   // The same under another name.
   without.executors["renamed"] = &remote_;
   without.command_executor = "renamed";
