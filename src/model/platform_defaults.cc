@@ -36,8 +36,11 @@ void FillGaps(const PlatformDefaults& defaults, Task& task) {
     if (!task.Says(gap)) task.retry.*member = defaults.retry.*member;
   });
   // Of a delay that is said and one that is filled, the filled one gives way.
-  if (!task.Says(Gap::kMax)) task.retry.max = std::max(task.retry.max, task.retry.initial);
-  if (!task.Says(Gap::kInitial)) task.retry.initial = std::min(task.retry.initial, task.retry.max);
+  RetryPolicy& retry = task.retry;
+  if (task.Says(Gap::kInitial) && !task.Says(Gap::kMax))
+    retry.max = std::max(retry.max, retry.initial);
+  if (task.Says(Gap::kMax) && !task.Says(Gap::kInitial))
+    retry.initial = std::min(retry.initial, retry.max);
   if (task.start_timeout == Duration(0)) task.start_timeout = defaults.start_timeout;
   if (task.resources.cpu == 0) task.resources.cpu = defaults.resources.cpu;
   if (task.resources.memory == 0) task.resources.memory = defaults.resources.memory;

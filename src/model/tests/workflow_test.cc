@@ -512,6 +512,8 @@ TEST(PlatformDefaults, AreCheckedAtTheirBounds) {
   EXPECT_THAT(fault([](auto& d) { d.timeout = Duration(-1); }), testing::HasSubstr("timeout: "));
   EXPECT_THAT(fault([](auto& d) { d.retry.max_attempts = 1'001; }),
               testing::HasSubstr("retry.max_attempts: 1001 is out of range"));
+  EXPECT_THAT(fault([](auto& d) { d.retry.max = std::chrono::milliseconds(999); }),
+              testing::HasSubstr("retry.initial"));
   EXPECT_THAT(fault([](auto& d) { d.retry.when.emplace(); }), testing::HasSubstr("leave them out"));
   EXPECT_THAT(fault([](auto& d) { d.resources.cpu = 1'024.1; }),
               testing::HasSubstr("resources.cpu"));
