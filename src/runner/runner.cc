@@ -401,7 +401,16 @@ Status Runner::Parts::DeclarePools() {
   for (const store::PoolRecord& pool : stored)
     if (pool.declared) declared.emplace(pool.name, pool.limit);
   if (declared == options.pools) return {};  // most have none, and pay no commit for it
-  return database->limits().DeclarePools(tenant, options.pools, clock.Now());
+  // Who opens for a run of its own and names no pools leaves those of the engine's configuration.
+  if (options.pools.empty() && !options.enable_recovery) return {};
+  HEADWORKS_TRY(database->limits().DeclarePools(tenant, options.pools, clock.Now()));
+  for (const auto& [name, limit] : declared)
+    if (!options.pools.contains(name))
+      logger->Warning(
+          "pool is no longer declared by the configuration; it stays, as if set by hand, until "
+          "'headworks pool delete' removes it",
+          {{"tenant", options.tenant}, {"pool", name}, {"limit", std::to_string(limit)}});
+  return {};
 }
 
 Status Runner::Parts::StartEngine() {

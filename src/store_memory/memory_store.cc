@@ -511,10 +511,8 @@ class MemoryStore final : public Database,
                       Instant now) override {
     HEADWORKS_TRY(store::CheckPools(tenant, pools));
     const std::lock_guard lock(s_.mutex);
-    std::erase_if(s_.pools, [&](const auto& entry) {
-      return entry.first.first == tenant && entry.second.declared &&
-             !pools.contains(entry.first.second);
-    });
+    for (auto& [key, pool] : s_.pools)
+      if (key.first == tenant && !pools.contains(key.second)) pool.declared = false;
     for (const auto& [name, limit] : pools) {
       store::PoolRecord& pool = s_.pools[{tenant, name}];
       if (!pool.declared || pool.limit != limit) pool = {name, limit, true, now};

@@ -60,7 +60,8 @@ Status SqliteLimitStore::DeclarePools(const TenantId& tenant, const model::PoolL
         [&](Row row) { declared.push_back(row.Get<std::string>(0)); }, tenant));
     for (const std::string& name : declared) {
       if (pools.contains(name)) continue;
-      HEADWORKS_TRY(c.Run("DELETE FROM pool WHERE tenant_id = ?1 AND name = ?2", tenant, name));
+      HEADWORKS_TRY(
+          c.Run("UPDATE pool SET declared = 0 WHERE tenant_id = ?1 AND name = ?2", tenant, name));
     }
     for (const auto& [name, limit] : pools) {
       HEADWORKS_TRY(

@@ -147,6 +147,16 @@ tasks:
         self.assertEqual(self.json("pool", "list")[0]["declared_by"], "configuration")
         self.assertIn("configuration", self.hw("pool", "set", "gpu", 5, code=REFUSED).stderr)
         self.hw("pool", "delete", "gpu", code=REFUSED)
+        del self.env["HEADWORKS_POOLS"]
+        other = self.write("other.yaml", "version: 1\nname: other\ntasks:\n  a: {run: 'true'}\n")
+        self.assertNotIn("pool", self.hw("run", other).stderr)
+        self.assertEqual(self.json("pool", "list")[0]["declared_by"], "configuration")
+        self.env["HEADWORKS_POOLS"] = "db=1"
+        self.assertIn("pool is no longer declared", self.hw("run", other).stderr)
+        self.assertEqual([(pool["pool"], pool["declared_by"]) for pool in self.json("pool", "list")],
+                         [("db", "configuration"), ("gpu", "pool set")])
+        self.hw("run", file)
+        self.hw("pool", "delete", "gpu")
 
     def test_why_names_the_pool_and_who_holds_it(self):
         self.hw("pool", "set", "gpu", 3)

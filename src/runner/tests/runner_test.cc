@@ -276,6 +276,44 @@ TEST_P(RunnerTest, WorkflowWithPoolsIsRegisteredWhereTheyAreDeclared) {
   EXPECT_EQ(registered(3).error().code, Code::kInvalidArgument);
 }
 
+/// The pools that warnings name.
+class PoolWarnings final : public Logger {
+ public:
+  std::vector<std::string> pools;
+  void Write(LogLevel level, std::string_view, Fields fields) override {
+    for (const auto& [key, value] : fields)
+      if (level == LogLevel::kWarning && key == "pool") pools.emplace_back(value);
+  }
+};
+
+TEST_P(RunnerTest, PoolThatTheConfigurationNamesNoMoreStays) {
+  if (!OnDisk()) GTEST_SKIP() << "nothing survives in memory";
+  const TenantId tenant("public");
+  options_.pools = {{"db", 1}, {"gpu", 4}};
+  Open();
+  runner_.reset();
+  // Whoever starts one run and names no pools leaves alone what the others' configuration declares.
+  options_.pools = {};
+  options_.enable_recovery = false;
+  Open();
+  for (const auto& pool : *runner_->limits().ListPools(tenant)) EXPECT_TRUE(pool.declared);
+  runner_.reset();
+  options_.pools = {{"db", 1}};
+  PoolWarnings warnings;
+  options_.logger = &warnings;
+  Open();
+  EXPECT_EQ(runner_->limits().ListPools(tenant)->size(), 2U);
+  EXPECT_TRUE(runner_->limits().DeletePool(tenant, "gpu"));
+  EXPECT_EQ(warnings.pools, std::vector<std::string>{"gpu"});
+  runner_.reset();
+  options_.pools = {};
+  options_.enable_recovery = true;
+  Open();
+  EXPECT_FALSE(runner_->limits().ListPools(tenant)->at(0).declared);
+  EXPECT_EQ(warnings.pools.back(), "db");
+  runner_.reset();
+}
+
 TEST_P(RunnerTest, BadPoolFailsOpen) {
   for (const auto& pools : {model::PoolLimits{{"g pu", 1}}, {{"gpu", -1}}, {{"gpu", 1'000'001}}}) {
     options_.pools = pools;

@@ -61,12 +61,28 @@ TEST_P(Conformance, DeclaredPoolsAreTheConfigurations) {
   EXPECT_OK(limits().SetPool(kTenant, "by_hand", 3, kT0));
   EXPECT_OK(limits().DeclarePools(kTenant, {{"gpu", 5}}, kT0 + std::chrono::seconds(9)));
   const auto pools = limits().ListPools(kTenant);
-  ASSERT_EQ(pools->size(), 2U);
+  ASSERT_EQ(pools->size(), 3U);
   EXPECT_EQ((*pools)[0].name, "by_hand");
-  EXPECT_EQ((*pools)[1].limit, 5);
-  EXPECT_TRUE((*pools)[1].declared);
+  EXPECT_EQ((*pools)[2].limit, 5);
+  EXPECT_TRUE((*pools)[2].declared);
   EXPECT_OK(limits().DeclarePools(kTenant, {{"gpu", 5}}, kT0 + std::chrono::seconds(10)));
-  EXPECT_EQ(limits().ListPools(kTenant)->at(1).set_at, kT0 + std::chrono::seconds(9));
+  EXPECT_EQ(limits().ListPools(kTenant)->at(2).set_at, kT0 + std::chrono::seconds(9));
+}
+
+TEST_P(Conformance, PoolThatIsDeclaredNoMoreStaysAsOneSetByHand) {
+  EXPECT_OK(limits().DeclarePools(kTenant, {{"gpu", 4}, {"db", 2}}, kT0));
+  EXPECT_OK(limits().DeclarePools(kOtherTenant, {{"gpu", 1}}, kT0));
+  EXPECT_OK(limits().DeclarePools(kTenant, {{"db", 2}}, kT0 + std::chrono::seconds(1)));
+  const auto pools = limits().ListPools(kTenant);
+  ASSERT_EQ(pools->size(), 2U);
+  EXPECT_TRUE((*pools)[0].declared);
+  EXPECT_EQ(Text((*pools)[1]), Text(PoolRecord{"gpu", 4, false, kT0}));
+  EXPECT_TRUE(limits().ListPools(kOtherTenant)->at(0).declared);
+  EXPECT_OK(limits().SetPool(kTenant, "gpu", 3, kT0));
+  EXPECT_OK(limits().DeclarePools(kTenant, {}, kT0 + std::chrono::seconds(2)));
+  EXPECT_EQ(limits().ListPools(kTenant)->at(1).limit, 3);
+  EXPECT_OK(limits().DeletePool(kTenant, "gpu"));
+  EXPECT_OK(limits().DeletePool(kTenant, "db"));
 }
 
 TEST_P(Conformance, PermitsAreGrantedAndFreedByRounds) {

@@ -76,7 +76,9 @@ struct RunnerOptions {
   std::map<std::string, std::uint32_t, std::less<>> tenant_weights;
 
   /// Pools of the tenant and how many permits each has, 0 to 1,000,000; these alone are declared by
-  /// configuration, others by `limits().SetPool` (`headworks pool set`).  A bad name or limit fails
+  /// configuration, others by `limits().SetPool` (`headworks pool set`).  One that an earlier Open
+  /// declared and this one does not stays, as if set by hand, with a warning; without
+  /// `enable_recovery`, an Open that names none leaves all as they are.  A bad name or limit fails
   /// Open.
   model::PoolLimits pools;
 

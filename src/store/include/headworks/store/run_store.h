@@ -376,8 +376,9 @@ class LimitStore {
   virtual Status SetPool(const TenantId& tenant, std::string_view name, int limit, Instant now) = 0;
   /// kNotFound; kConflict: permits of it are held, or the configuration declares it.
   virtual Status DeletePool(const TenantId& tenant, std::string_view name) = 0;
-  /// What the configuration declares, in place of what it declared before: a pool that it no longer
-  /// names is gone, one that was set by hand is its from now on.
+  /// What the configuration declares, in place of what it declared before.  A pool that it no
+  /// longer names stays, as one set by hand, because tasks may hold or await its permits; one that
+  /// was set by hand is the configuration's from now on.
   virtual Status DeclarePools(const TenantId& tenant, const model::PoolLimits& pools,
                               Instant now) = 0;
   /// Ordered by name.
