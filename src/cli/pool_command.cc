@@ -41,8 +41,14 @@ Result<std::unique_ptr<Runner>> OpenPools(const Context& context) {
   return AttachRunner(context);
 }
 
-Result<PoolView> FindPool(const Context& context, Runner& runner, const std::string& name) {
-  HEADWORKS_ASSIGN(auto pools, ReadPools(context, runner));
+/// A table shows how many permits are held, and not by which task.
+HolderNames NamesFor(const Context& context) {
+  return context.wants_table() ? HolderNames::kNo : HolderNames::kYes;
+}
+
+Result<PoolView> FindPool(const Context& context, Runner& runner, const std::string& name,
+                          HolderNames names) {
+  HEADWORKS_ASSIGN(auto pools, ReadPools(context, runner, names));
   const auto pool = std::ranges::find(pools, name, &PoolView::name);
   if (pool == pools.end())
     return Error{Code::kNotFound, fmt::format("there is no pool '{}'; `headworks pool list` shows "
@@ -56,7 +62,7 @@ Result<PoolView> FindPool(const Context& context, Runner& runner, const std::str
 Result<Exit> SetPool(const Context& context, const std::string& name, int limit) {
   HEADWORKS_ASSIGN(const auto runner, OpenPools(context));
   HEADWORKS_TRY(runner->limits().SetPool(context.tenant(), name, limit, context.clock.Now()));
-  HEADWORKS_ASSIGN(const PoolView pool, FindPool(context, *runner, name));
+  HEADWORKS_ASSIGN(const PoolView pool, FindPool(context, *runner, name, NamesFor(context)));
   if (context.wants_table())
     Print(fmt::format("pool {} has {} permits; {} are held\n", name, limit, pool.held));
   else
@@ -66,7 +72,7 @@ Result<Exit> SetPool(const Context& context, const std::string& name, int limit)
 
 Result<Exit> DeletePool(const Context& context, const std::string& name) {
   HEADWORKS_ASSIGN(const auto runner, OpenPools(context));
-  HEADWORKS_ASSIGN(const PoolView pool, FindPool(context, *runner, name));
+  HEADWORKS_ASSIGN(const PoolView pool, FindPool(context, *runner, name, NamesFor(context)));
   HEADWORKS_TRY(runner->limits().DeletePool(context.tenant(), name));
   if (context.wants_table())
     Print(fmt::format("deleted pool {}\n", name));
@@ -77,7 +83,7 @@ Result<Exit> DeletePool(const Context& context, const std::string& name) {
 
 Result<Exit> ListPools(const Context& context) {
   HEADWORKS_ASSIGN(const auto runner, OpenPools(context));
-  HEADWORKS_ASSIGN(const auto pools, ReadPools(context, *runner));
+  HEADWORKS_ASSIGN(const auto pools, ReadPools(context, *runner, NamesFor(context)));
   json::array list;
   Table table({"POOL", "LIMIT", "HELD", "DECLARED BY"});
   for (const PoolView& pool : pools) {
@@ -96,7 +102,7 @@ Result<Exit> ListPools(const Context& context) {
 
 Result<Exit> ShowPool(const Context& context, const std::string& name) {
   HEADWORKS_ASSIGN(const auto runner, OpenPools(context));
-  HEADWORKS_ASSIGN(const PoolView pool, FindPool(context, *runner, name));
+  HEADWORKS_ASSIGN(const PoolView pool, FindPool(context, *runner, name, HolderNames::kYes));
   if (!context.wants_table()) {
     PrintValue(context.settings().output, PoolJson(pool));
     return Exit::kOk;

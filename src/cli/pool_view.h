@@ -28,7 +28,10 @@ struct PoolView {
   std::vector<PermitHolder> holders;
 };
 
+/// Whether the tasks of holders are named, for which a version is loaded for each workflow.
+enum class HolderNames : bool { kNo, kYes };
+
 /// All pools, by name.
-Result<std::vector<PoolView>> ReadPools(const Context& context, Runner& runner);
+Result<std::vector<PoolView>> ReadPools(const Context& context, Runner& runner, HolderNames names);
 
 }  // namespace headworks::cli

@@ -89,7 +89,7 @@ Status RunReader::ReadLimits(Runner& runner, RunView& view) {
   if (view.header.state == model::RunState::kPending) HEADWORKS_TRY(ReadPlaces(runner, view));
   if (std::ranges::find(view.tasks, model::Reason::kPermit, &model::TaskRun::reason) !=
       view.tasks.end()) {
-    HEADWORKS_ASSIGN(view.pools, ReadPools(context_, runner));
+    HEADWORKS_ASSIGN(view.pools, ReadPools(context_, runner, HolderNames::kYes));
   }
   return {};
 }
