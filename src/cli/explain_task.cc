@@ -47,7 +47,7 @@ void ExplainWaiting(const RunView& view, TaskNo task, std::vector<std::string>& 
       break;
   }
   ExplainUpstreams(view, task, lines);
-  if (lines.size() == before)
+  if (lines.size() == before && view.header.state != model::RunState::kPending)
     lines.push_back("the engine has yet to take up what its upstreams ended in");
 }
 
@@ -110,6 +110,17 @@ std::string NameRuns(const std::vector<model::RunHeader>& runs) {
   return text + (runs.size() > kMost ? fmt::format(" and {} more", runs.size() - kMost) : "");
 }
 
+/// Whether its workflow keeps a pending run waiting, as far as can be told: a rate may.
+bool WaitsForPlace(const RunView& view) {
+  const model::WorkflowDefinition& definition = view.workflow->definition();
+  const auto full = [](int most, const std::vector<model::RunHeader>& holders) {
+    return most > 0 && holders.size() >= std::min(static_cast<std::size_t>(most), kMostPicked);
+  };
+  const auto& concurrency = definition.concurrency;
+  return full(definition.max_active_runs, view.active) ||
+         (concurrency && (concurrency->rate > 0 || full(concurrency->limit, view.active_with_key)));
+}
+
 /// Which limits of its workflow a pending run may wait for, and who has the places.
 void ExplainPlaces(const RunView& view, std::vector<std::string>& lines) {
   const model::WorkflowDefinition& definition = view.workflow->definition();
@@ -149,7 +160,7 @@ void ExplainRun(const RunView& view, bool engine_live, Instant now,
   if (header.cancel_requested_at != Instant{})
     lines.push_back(fmt::format("the run is being cancelled{}: no further task of it starts",
                                 Ago(header.cancel_requested_at, now)));
-  if (header.state == model::RunState::kPending)
+  if (header.state == model::RunState::kPending && !WaitsForPlace(view))
     lines.push_back("the run is accepted and not yet taken up by an engine");
   if (header.state == model::RunState::kPending) ExplainPlaces(view, lines);
   if (header.reset.kind != model::ResetCursor::Kind::kNone)

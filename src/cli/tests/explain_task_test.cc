@@ -168,6 +168,33 @@ TEST_F(ExplainTaskTest, WhatHoldsTheWholeRunIsSaidForEveryTask) {
   EXPECT_NE(Explain("b", false).find("no engine is running"), std::string::npos);
 }
 
+TEST_F(ExplainTaskTest, RunThatWaitsForAPlaceIsWithTheEngine) {
+  auto definition = view_.workflow->definition();
+  definition.max_active_runs = 2;
+  view_.workflow = *model::Workflow::Create(definition);
+  view_.header.name = definition.name;
+  view_.header.state = model::RunState::kPending;
+  const std::string limit = "of workflow w at most 2 runs are under way at a time";
+  const auto holder = [](std::int64_t run) {
+    model::RunHeader header;
+    header.run_no = RunNo(run);
+    header.state = model::RunState::kRunning;
+    return header;
+  };
+  view_.active = {holder(1)};
+  EXPECT_NE(Explain("a").find("not yet taken up"), std::string::npos) << "one place is free";
+  view_.active.push_back(holder(2));
+  EXPECT_EQ(Explain("a"), "task a of run 7 is waiting\n" + limit +
+                              " (max_active_runs): run 1 (running), run 2 (running)\n");
+  definition.max_active_runs = 0;
+  definition.concurrency = {.limit = 2};
+  view_.workflow = *model::Workflow::Create(definition);
+  view_.header.concurrency_key = "";
+  view_.active_with_key = std::move(view_.active);
+  EXPECT_EQ(Explain("a"), "task a of run 7 is waiting\n" + limit +
+                              " (concurrency.limit): run 1 (running), run 2 (running)\n");
+}
+
 TEST_F(ExplainTaskTest, SettledSaysHowItEnded) {
   task("a").state = TaskState::kFailed;
   task("a").reason = model::Reason::kExitCode;
