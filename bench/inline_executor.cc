@@ -56,7 +56,7 @@ class Verdicts final : public executor::AttemptSink {
     ended_.push_back(key);
     if (ended_.size() == 1) changed_.notify_one();
   }
-  void Hear(executor::Word, std::function<void(executor::Reply)> reply) override {
+  void Hear(executor::Word, std::function<void(executor::Heard)> reply) override {
     reply(executor::Reply::kStop);
   }
   void CapacityChanged() override { changed_.notify_one(); }

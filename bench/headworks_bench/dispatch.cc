@@ -48,7 +48,7 @@ class Room final : public executor::AttemptSink, public dispatcher::RetrySink {
  public:
   void Started(const model::AttemptKey&) override {}
   void Ended(const model::AttemptKey&, model::Outcome) override {}
-  void Hear(executor::Word, std::function<void(executor::Reply)> reply) override {
+  void Hear(executor::Word, std::function<void(executor::Heard)> reply) override {
     reply(executor::Reply::kStop);
   }
   void CapacityChanged() override {
