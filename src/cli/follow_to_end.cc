@@ -127,9 +127,8 @@ Status TellRerun(const Context& context, Runner& runner, const RunView& before,
 
 /// The second Ctrl-C: nothing is waited for, not even destructors.  What runs is stopped by its
 /// supervisor, as after a crash.
-[[noreturn]] void LeaveAtOnce(const Context& context, bool engine, const RunView& view,
+[[noreturn]] void LeaveAtOnce(const Context& context, bool engine, std::int64_t run,
                               Presenter& presenter) {
-  const auto run = view.header.run_no.value;
   presenter.Say(
       engine ? fmt::format("left run {} as it is; `{}` completes its cancellation, and then\n"
                            "`{}` continues it",
@@ -142,8 +141,9 @@ Status TellRerun(const Context& context, Runner& runner, const RunView& before,
 }
 
 /// SIGTERM: leaves the run to the next engine, unless its last task ends while it is waited for,
-/// and with it the run, of which `view` has the end then.
-Status Terminate(const Context& context, Runner& runner, RunView& view, Presenter& presenter) {
+/// and with it the run, of which `view` has the end then; it may not have been seen yet.
+Status Terminate(const Context& context, Runner& runner, std::int64_t run, RunView& view,
+                 Presenter& presenter) {
   if (!runner.is_engine()) {
     presenter.Say("terminated: the engine goes on with the run");
     return runner.Shutdown();
@@ -151,7 +151,6 @@ Status Terminate(const Context& context, Runner& runner, RunView& view, Presente
   presenter.Say(fmt::format("terminated: waiting up to {} for running tasks",
                             FormatDuration(runner.options().drain_timeout)));
   HEADWORKS_TRY(runner.Shutdown());
-  const auto run = view.header.run_no.value;
   HEADWORKS_ASSIGN(view, RunReader(context).ReadSummary(runner, fmt::format("{}", run)));
   if (!model::IsTerminal(view.header.state))
     presenter.Say(fmt::format("left run {}; `{}` continues it", run, CommandLine(context, "up")));
@@ -198,12 +197,12 @@ Result<Exit> FollowToEnd(const Context& context, std::unique_ptr<Runner> runner,
   if (before != nullptr) HEADWORKS_TRY(TellRerun(context, *runner, *before, *presenter));
   HEADWORKS_ASSIGN(FollowResult result, Follow(context, runner, run, *presenter, signals, others));
   if (result.end == FollowEnd::kLeft)
-    LeaveAtOnce(context, runner->is_engine(), result.view, *presenter);
+    LeaveAtOnce(context, runner->is_engine(), run.value, *presenter);
   signals.Release();
   switch (result.end) {
     case FollowEnd::kLeft:
     case FollowEnd::kTerminated:
-      HEADWORKS_TRY(Terminate(context, *runner, result.view, *presenter));
+      HEADWORKS_TRY(Terminate(context, *runner, run.value, result.view, *presenter));
       if (!model::IsTerminal(result.view.header.state)) return Exit::kTerminated;
       break;
     case FollowEnd::kStuck:
