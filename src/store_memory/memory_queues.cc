@@ -1,7 +1,6 @@
 #include "memory_queues.h"
 
 #include <algorithm>
-#include <array>
 #include <ranges>
 #include <utility>
 
@@ -28,13 +27,6 @@ using task_queue::Settlement;
 
 /// A storage in memory lives in one boot.
 constexpr std::int64_t kBoot = 1;
-
-constexpr std::array kAllStates{ItemState::kPending, ItemState::kProcessing, ItemState::kCompleted,
-                                ItemState::kDead,    ItemState::kCancelled,  ItemState::kPurged};
-constexpr std::array kOver{ItemState::kCompleted, ItemState::kDead, ItemState::kCancelled,
-                           ItemState::kPurged};
-constexpr std::array kRedrivable{ItemState::kDead};
-constexpr std::array kPurgeable{ItemState::kPending, ItemState::kDead};
 
 std::span<const ItemState> StatesOf(const ItemFilter& filter, std::span<const ItemState> usual) {
   return filter.states.empty() ? usual : std::span<const ItemState>(filter.states);
@@ -101,7 +93,7 @@ std::size_t EndLeases(QueueOnDisk& q, const QueueTime& now, std::size_t limit) {
 std::pair<std::size_t, bool> ForgetOld(QueueOnDisk& q, Instant now, std::size_t limit) {
   std::size_t all = 0;
   bool more = false;
-  for (const ItemState state : kOver) {
+  for (const ItemState state : task_queue::kOver) {
     std::vector<ItemNo> old;
     for (auto it = q.over.lower_bound({state, Instant::min(), ItemNo()});
          it != q.over.end() && std::get<0>(*it) == state && old.size() < limit; ++it) {
@@ -333,10 +325,10 @@ class MemoryQueues final : public task_queue::Queues,
 
   Result<std::vector<ItemRecord>> ListItems(const TenantId& tenant, std::string_view queue,
                                             const ItemFilter& filter) override {
-    HEADWORKS_TRY(task_queue::CheckFilter(tenant, queue, filter, kAllStates));
+    HEADWORKS_TRY(task_queue::CheckFilter(tenant, queue, filter, task_queue::kAllStates));
     const std::lock_guard lock(s_.mutex);
     HEADWORKS_ASSIGN(const QueueOnDisk* const q, Get(tenant, queue));
-    const auto states = StatesOf(filter, kAllStates);
+    const auto states = StatesOf(filter, task_queue::kAllStates);
     std::vector<ItemRecord> found;
     for (auto it = q->items.upper_bound(filter.after);
          it != q->items.end() && found.size() < filter.limit; ++it) {
@@ -359,21 +351,21 @@ class MemoryQueues final : public task_queue::Queues,
 
   Result<Moved> Redrive(const TenantId& tenant, std::string_view queue,
                         const ItemFilter& filter) override {
-    HEADWORKS_TRY(task_queue::CheckFilter(tenant, queue, filter, kRedrivable));
+    HEADWORKS_TRY(task_queue::CheckFilter(tenant, queue, filter, task_queue::kRedrivable));
     const std::lock_guard lock(s_.mutex);
-    HEADWORKS_ASSIGN(const Moved moved,
-                     MoveItems(tenant, queue, filter, kRedrivable, [&](auto& row, auto& item) {
-                       task_queue::Redrive(row, item, Now().wall);
-                     }));
+    HEADWORKS_ASSIGN(const Moved moved, MoveItems(tenant, queue, filter, task_queue::kRedrivable,
+                                                  [&](auto& row, auto& item) {
+                                                    task_queue::Redrive(row, item, Now().wall);
+                                                  }));
     s_.bell.Ring(tenant, queue, static_cast<std::size_t>(moved.count));
     return moved;
   }
 
   Result<Moved> Purge(const TenantId& tenant, std::string_view queue,
                       const ItemFilter& filter) override {
-    HEADWORKS_TRY(task_queue::CheckFilter(tenant, queue, filter, kPurgeable));
+    HEADWORKS_TRY(task_queue::CheckFilter(tenant, queue, filter, task_queue::kPurgeable));
     const std::lock_guard lock(s_.mutex);
-    return MoveItems(tenant, queue, filter, kPurgeable,
+    return MoveItems(tenant, queue, filter, task_queue::kPurgeable,
                      [&](auto& row, auto& item) { task_queue::Purge(row, item, Now().wall); });
   }
 

@@ -1,9 +1,9 @@
 #include "queue_transaction.h"
 
 #include <algorithm>
-#include <array>
 
 #include "headworks/task_queue/checks.h"
+#include "headworks/task_queue/rules.h"
 #include "queue_sql.h"
 
 namespace headworks::store_sqlite {
@@ -20,13 +20,6 @@ using task_queue::Moved;
 using task_queue::Polled;
 using task_queue::QueueRecord;
 using task_queue::QueueRow;
-
-constexpr std::array kAllStates{ItemState::kPending, ItemState::kProcessing, ItemState::kCompleted,
-                                ItemState::kDead,    ItemState::kCancelled,  ItemState::kPurged};
-constexpr std::array kOver{ItemState::kCompleted, ItemState::kDead, ItemState::kCancelled,
-                           ItemState::kPurged};
-constexpr std::array kRedrivable{ItemState::kDead};
-constexpr std::array kPurgeable{ItemState::kPending, ItemState::kDead};
 
 void ReadItem(Row row, ItemRecord& item) {
   row.Read(item.no, item.id, item.state, item.priority, item.attempts, item.max_attempts,
@@ -384,7 +377,7 @@ Result<std::size_t> QueueTransaction::EndLeases(std::size_t limit) {
 
 Result<QueueTransaction::Forgotten> QueueTransaction::ForgetOld(std::size_t limit) {
   Forgotten forgotten;
-  for (const ItemState state : kOver) {
+  for (const ItemState state : task_queue::kOver) {
     Items items;
     HEADWORKS_TRY(c_.ForEach(
         queue_sql::kOver,
@@ -412,7 +405,7 @@ Result<bool> QueueTransaction::NeedsSweep() {
         needed = !LeaseHolds(item, now_);
       },
       tenant_, queue_));
-  for (const ItemState state : kOver) {
+  for (const ItemState state : task_queue::kOver) {
     if (needed) break;
     HEADWORKS_TRY(c_.ForEach(
         queue_sql::kOver, [&](Row) { needed = true; }, tenant_, queue_, state,
@@ -514,7 +507,7 @@ Result<QueueTransaction::Items> QueueTransaction::Fitting(const ItemFilter& filt
 
 Result<std::vector<ItemRecord>> QueueTransaction::ListItems(const ItemFilter& filter) {
   HEADWORKS_TRY(MustLoad());
-  return Fitting(filter, kAllStates, filter.limit);
+  return Fitting(filter, task_queue::kAllStates, filter.limit);
 }
 
 Result<task_queue::QueueAdmin::ItemWithPayload> QueueTransaction::GetItem(std::string_view id) {
@@ -544,12 +537,12 @@ Result<Moved> QueueTransaction::MoveItems(const ItemFilter& filter,
 }
 
 Result<Moved> QueueTransaction::Redrive(const ItemFilter& filter) {
-  return MoveItems(filter, kRedrivable,
+  return MoveItems(filter, task_queue::kRedrivable,
                    [&](ItemRecord& item) { task_queue::Redrive(row_, item, now_.wall); });
 }
 
 Result<Moved> QueueTransaction::Purge(const ItemFilter& filter) {
-  return MoveItems(filter, kPurgeable,
+  return MoveItems(filter, task_queue::kPurgeable,
                    [&](ItemRecord& item) { task_queue::Purge(row_, item, now_.wall); });
 }
 

@@ -1,10 +1,10 @@
 #include "queues.h"
 
 #include <algorithm>
-#include <array>
 
 #include "headworks/store_sqlite/sqlite_store.h"
 #include "headworks/task_queue/checks.h"
+#include "headworks/task_queue/rules.h"
 #include "schema.h"
 
 namespace headworks::store_sqlite {
@@ -20,11 +20,6 @@ using task_queue::NewItem;
 using task_queue::Polled;
 using task_queue::QueueRecord;
 using task_queue::Settlement;
-
-constexpr std::array kAllStates{ItemState::kPending, ItemState::kProcessing, ItemState::kCompleted,
-                                ItemState::kDead,    ItemState::kCancelled,  ItemState::kPurged};
-constexpr std::array kRedrivable{ItemState::kDead};
-constexpr std::array kPurgeable{ItemState::kPending, ItemState::kDead};
 
 std::size_t Count(const auto& answers, const auto& value) {
   return static_cast<std::size_t>(std::ranges::count(answers, value));
@@ -168,7 +163,7 @@ Result<std::vector<QueueRecord>> SqliteQueues::ListQueues(const TenantId& tenant
 Result<std::vector<ItemRecord>> SqliteQueues::ListItems(const TenantId& tenant,
                                                         std::string_view queue,
                                                         const ItemFilter& filter) {
-  HEADWORKS_TRY(task_queue::CheckFilter(tenant, queue, filter, kAllStates));
+  HEADWORKS_TRY(task_queue::CheckFilter(tenant, queue, filter, task_queue::kAllStates));
   return Read(tenant, queue, [&](QueueTransaction& t) { return t.ListItems(filter); });
 }
 
@@ -181,7 +176,7 @@ Result<task_queue::QueueAdmin::ItemWithPayload> SqliteQueues::GetItem(const Tena
 
 Result<Moved> SqliteQueues::Redrive(const TenantId& tenant, std::string_view queue,
                                     const ItemFilter& filter) {
-  HEADWORKS_TRY(task_queue::CheckFilter(tenant, queue, filter, kRedrivable));
+  HEADWORKS_TRY(task_queue::CheckFilter(tenant, queue, filter, task_queue::kRedrivable));
   auto moved = Write(tenant, queue, [&](QueueTransaction& t) { return t.Redrive(filter); });
   if (moved) bell_.Ring(tenant, queue, static_cast<std::size_t>(moved->count));
   return moved;
@@ -189,7 +184,7 @@ Result<Moved> SqliteQueues::Redrive(const TenantId& tenant, std::string_view que
 
 Result<Moved> SqliteQueues::Purge(const TenantId& tenant, std::string_view queue,
                                   const ItemFilter& filter) {
-  HEADWORKS_TRY(task_queue::CheckFilter(tenant, queue, filter, kPurgeable));
+  HEADWORKS_TRY(task_queue::CheckFilter(tenant, queue, filter, task_queue::kPurgeable));
   return Write(tenant, queue, [&](QueueTransaction& t) { return t.Purge(filter); });
 }
 

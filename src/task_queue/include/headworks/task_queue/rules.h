@@ -13,6 +13,15 @@
 /// and asks here, so that all of them answer alike.
 namespace headworks::task_queue {
 
+/// States of items: all there are, those that are over, and what may be redriven and purged.
+inline constexpr std::array kAllStates{ItemState::kPending,   ItemState::kProcessing,
+                                       ItemState::kCompleted, ItemState::kDead,
+                                       ItemState::kCancelled, ItemState::kPurged};
+inline constexpr std::array kOver{ItemState::kCompleted, ItemState::kDead, ItemState::kCancelled,
+                                  ItemState::kPurged};
+inline constexpr std::array kRedrivable{ItemState::kDead};
+inline constexpr std::array kPurgeable{ItemState::kPending, ItemState::kDead};
+
 /// When a store's queues began to count in this boot.  From then on their time follows the
 /// monotonic clock, so that a wall clock that jumps neither hides what is available nor releases
 /// what is not (I10).
