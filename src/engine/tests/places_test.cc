@@ -81,14 +81,14 @@ TEST_F(PlacesTest, RunThatIsOverInTheRoundOfItsStartLeavesItsPlace) {
   definition.tasks[0].when = {"asked"};
   definition.concurrency = model::Concurrency{.limit = 1};
   const auto workflow = Put(std::move(definition));
-  std::vector<RunNo> runs;
-  for (int i = 0; i < 3; ++i) runs.push_back(Begin(*workflow, ""));
-  for (int i = 0; i < 3; ++i) {
+  const std::vector<RunNo> runs = {Begin(*workflow, ""), Begin(*workflow, ""),
+                                   Begin(*workflow, "")};
+  for (const RunNo run : runs) {
     Tick(2);
-    ASSERT_EQ(evaluator_.asked.size(), 1U) << i;
+    ASSERT_EQ(evaluator_.asked.size(), 1U) << run.value;
     evaluator_.Answer1(false);  // skipped: nothing of it is ever queued
     Tick(2);
-    EXPECT_EQ(State(runs[static_cast<std::size_t>(i)]), RunState::kSucceeded);
+    EXPECT_EQ(State(run), RunState::kSucceeded);
   }
 }
 
