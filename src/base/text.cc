@@ -72,6 +72,18 @@ std::size_t ValidUtf8Prefix(std::string_view text) {
   return i;
 }
 
+std::string ReplaceInvalidUtf8(std::string_view bytes) {
+  std::string text;
+  text.reserve(bytes.size());
+  while (true) {
+    const std::size_t valid = ValidUtf8Prefix(bytes);
+    text += bytes.substr(0, valid);
+    if (valid == bytes.size()) return text;
+    text += "\uFFFD";
+    bytes.remove_prefix(valid + 1);
+  }
+}
+
 std::string_view NearestWord(std::string_view word, std::span<const std::string_view> known) {
   if (word.empty() || word.size() > kLongestWord) return {};
   std::size_t limit = std::clamp<std::size_t>(word.size() / 3, 1, 3);

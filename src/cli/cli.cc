@@ -3,22 +3,31 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <string>
 #include <vector>
 
 #include "command_line.h"
+#include "headworks/base/text.h"
 #include "session.h"
 
 namespace headworks::cli {
 namespace {
 
+constexpr std::size_t kLongestUser = 64;
+
 std::string Actor(const std::function<const char*(const char*)>& environment) {
   const char* user = environment("USER");
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) host = {'?'};
-  return fmt::format("{}@{}", user == nullptr ? fmt::format("uid{}", getuid()) : user, host.data());
+  // It stands in rows that are text: whatever is in the variable, it may not be in the way.
+  std::string name = user == nullptr ? fmt::format("uid{}", getuid()) : ReplaceInvalidUtf8(user);
+  std::ranges::replace_if(
+      name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
+  name.resize(ValidUtf8Prefix(std::string_view(name).substr(0, kLongestUser)));
+  return fmt::format("{}@{}", name, host.data());
 }
 
 Result<Exit> RunCommand(const ParsedCommand& command, const std::vector<std::string>& variables) {

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/json.hpp>
 #include <cerrno>
 #include <cstring>
@@ -9,7 +8,9 @@
 #include <iostream>
 
 #include "headworks/base/random.h"
+#include "headworks/task_queue/checks.h"
 #include "headworks/task_queue/long_poll.h"
+#include "headworks/task_queue/rules.h"
 #include "number.h"
 #include "output.h"
 #include "queue_commands.h"
@@ -48,6 +49,15 @@ Result<Duration> ParseOr(const DurationArg& arg, Duration otherwise) {
   return duration.value_or(otherwise);
 }
 
+/// Zero = the queue's.
+Result<Duration> ParseVisibility(const QueueArgs& args) {
+  HEADWORKS_ASSIGN(const auto visibility, Parse(args.visibility));
+  if (visibility == Duration())
+    return Error{Code::kInvalidArgument,
+                 "--visibility: a lease of no time ends at once; give 1ms to 24h"};
+  return visibility.value_or(Duration());
+}
+
 /// 0 for "none".
 Result<task_queue::RateLimit> ParseRate(const std::string& text) {
   if (text == "none") return task_queue::RateLimit();
@@ -63,12 +73,10 @@ Result<task_queue::RateLimit> ParseRate(const std::string& text) {
 }
 
 Result<std::vector<ItemState>> ParseStates(const std::vector<std::string>& names) {
-  constexpr std::array kAll{ItemState::kPending, ItemState::kProcessing, ItemState::kCompleted,
-                            ItemState::kDead,    ItemState::kCancelled,  ItemState::kPurged};
   std::vector<ItemState> states;
   for (const std::string& name : names) {
-    const auto state = std::ranges::find(kAll, name, task_queue::StateName);
-    if (state == kAll.end())
+    const auto state = std::ranges::find(task_queue::kAllStates, name, task_queue::StateName);
+    if (state == task_queue::kAllStates.end())
       return Error{Code::kInvalidArgument,
                    fmt::format("--state: items are never '{}'; give pending, processing, "
                                "completed, dead, cancelled or purged",
@@ -98,10 +106,17 @@ Result<ItemFilter> MakeFilter(const QueueArgs& args) {
 }
 
 Result<std::string> ReadAll(std::istream& stream, std::size_t at_most, std::string_view what) {
+  constexpr std::size_t kPart = std::size_t{1} << 20;
+  std::string text;
   // One byte over the limit is enough to be refused; more need not be held.
-  std::string text(at_most + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(stream.gcount()));
+  while (stream && text.size() <= at_most) {
+    const std::size_t before = text.size();
+    text.resize(std::min(before + kPart, at_most + 1));
+    stream.read(text.data() + before, static_cast<std::streamsize>(text.size() - before));
+    text.resize(before + static_cast<std::size_t>(stream.gcount()));
+  }
+  if (stream.bad())
+    return Error{Code::kUnavailable, fmt::format("cannot read {}: {}", what, std::strerror(errno))};
   if (text.size() <= at_most) return text;
   return Error{Code::kInvalidArgument,
                fmt::format("{} has more than {} bytes; push it in parts", what, at_most)};
@@ -116,31 +131,63 @@ Result<std::string> ReadPayload(const QueueArgs& args) {
   const std::string path = args.payload.substr(1);
   std::ifstream file(path, std::ios::binary);
   if (!file)
-    return Error{Code::kNotFound, fmt::format("cannot read {}: {}", path, std::strerror(errno))};
+    return Error{errno == ENOENT ? Code::kNotFound : Code::kUnavailable,
+                 fmt::format("cannot read {}: {}", path, std::strerror(errno))};
   return ReadAll(file, at_most, path);
 }
 
-Result<std::vector<NewItem>> MakeItems(const Context& context, const QueueArgs& args) {
-  HEADWORKS_ASSIGN(const std::string text, ReadPayload(args));
-  NewItem item{.priority = args.priority, .max_attempts = args.max_attempts};
-  HEADWORKS_ASSIGN(item.delay, ParseOr(args.delay, Duration()));
-  SystemRandom random;
-  std::vector<NewItem> items;
-  const auto add = [&](std::string_view payload) {
-    items.push_back(item);
-    items.back().payload = payload;
-    items.back().id = args.id.empty() ? NewUuidV7(context.clock.Now(), random) : args.id;
-  };
-  if (!args.lines) {
-    add(text);
-    return items;
+/// What a push makes of its payloads.
+class ItemMaker {
+ public:
+  static Result<ItemMaker> Make(const Context& context, const QueueArgs& args) {
+    HEADWORKS_ASSIGN(const Duration delay, ParseOr(args.delay, Duration()));
+    return ItemMaker(context, args, delay);
   }
-  for (std::size_t at = 0; at < text.size();) {
+  NewItem operator()(std::string_view payload) {
+    return {.id = args_.id.empty() ? NewUuidV7(context_.clock.Now(), random_) : args_.id,
+            .payload = std::string(payload),
+            .priority = args_.priority,
+            .delay = delay_,
+            .max_attempts = args_.max_attempts};
+  }
+
+ private:
+  ItemMaker(const Context& context, const QueueArgs& args, Duration delay)
+      : context_(context), args_(args), delay_(delay) {}
+
+  const Context& context_;
+  const QueueArgs& args_;
+  const Duration delay_;
+  SystemRandom random_;
+};
+
+/// Calls `each(number, line)` for those that are not blank.
+template <typename Each>
+Status ForEachLine(std::string_view text, Each each) {
+  int number = 1;
+  for (std::size_t at = 0; at < text.size(); ++number) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
-    if (end > at) add(std::string_view(text).substr(at, end - at));
+    const std::string_view line = text.substr(at, end - at);
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos)
+      HEADWORKS_TRY(each(number, line));
     at = end + 1;
   }
-  return items;
+  return {};
+}
+
+/// All lines before the first is stored: a push that is repeated would store that twice.
+Status CheckLines(const Context& context, const QueueArgs& args, std::string_view text,
+                  ItemMaker& make) {
+  std::size_t items = 0;
+  HEADWORKS_TRY(ForEachLine(text, [&](int number, std::string_view line) -> Status {
+    ++items;
+    const NewItem item = make(line);
+    const Status fine = CheckEnqueue(context.tenant(), args.queue, {&item, 1});
+    if (fine) return {};
+    return Error{fine.error().code, fmt::format("line {}: {}", number, fine.error().message)};
+  }));
+  if (items > 0) return {};
+  return Error{Code::kInvalidArgument, "there is nothing to push: all lines are blank"};
 }
 
 // ---- Results
@@ -248,7 +295,7 @@ void PrintQueues(const Context& context, const std::vector<QueueRecord>& queues)
     Print(table.Render());
 }
 
-/// What became of each claim or id: all are printed, and the first error is the command's.
+/// What became of each claim or id: all are printed, and the last error is the command's.
 class Answers {
  public:
   explicit Answers(const Context& context) : context_(context) {}
@@ -266,6 +313,7 @@ class Answers {
     if (error.code == Code::kLeaseLost || error.code == Code::kCancelled)
       failed_->code = Code::kConflict;
   }
+  bool empty() const { return list_.empty(); }
   Result<Exit> Print() {
     if (context_.wants_table())
       cli::Print(text_);
@@ -332,18 +380,39 @@ Result<Exit> MoveItems(const Context& context, const QueueArgs& args, std::strin
 }  // namespace
 
 Result<Exit> PushItems(const Context& context, const QueueArgs& args) {
-  HEADWORKS_ASSIGN(const auto items, MakeItems(context, args));
+  HEADWORKS_ASSIGN(const std::string text, ReadPayload(args));
+  HEADWORKS_ASSIGN(ItemMaker make, ItemMaker::Make(context, args));
+  if (args.lines) HEADWORKS_TRY(CheckLines(context, args, text, make));
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   Answers answers(context);
-  for (std::size_t at = 0; at < items.size(); at += task_queue::kMaxBatch) {
-    const auto batch =
-        std::span(items).subspan(at, std::min(task_queue::kMaxBatch, items.size() - at));
+  std::vector<NewItem> batch;
+  const auto push = [&]() -> Status {
+    if (batch.empty()) return {};
     HEADWORKS_ASSIGN(const auto results,
                      runner->queues().tasks().Enqueue(context.tenant(), args.queue, batch));
     for (std::size_t i = 0; i < batch.size(); ++i)
       answers.Add("id", batch[i].id, task_queue::EnqueuedName(results[i]));
+    batch.clear();
+    return {};
+  };
+  std::size_t bytes = 0;
+  const auto add = [&](int, std::string_view line) -> Status {
+    bytes += line.size();
+    if (batch.size() == task_queue::kMaxBatch || bytes > task_queue::kMaxBatchBytes) {
+      HEADWORKS_TRY(push());
+      bytes = line.size();
+    }
+    batch.push_back(make(line));
+    return {};
+  };
+  Status pushed = args.lines ? ForEachLine(text, add) : add(1, text);
+  if (pushed) pushed = push();
+  // What was stored before an error is told all the same.
+  if (!answers.empty() || pushed) {
+    HEADWORKS_TRY(answers.Print());
   }
-  return answers.Print();
+  HEADWORKS_TRY(pushed);
+  return Exit::kOk;
 }
 
 Result<Exit> PullItems(const Context& context, const QueueArgs& args) {
@@ -351,7 +420,7 @@ Result<Exit> PullItems(const Context& context, const QueueArgs& args) {
                                   .queue = args.queue,
                                   .max_items = args.max_items,
                                   .holder = args.holder.empty() ? context.actor : args.holder};
-  HEADWORKS_ASSIGN(request.visibility, ParseOr(args.visibility, Duration()));
+  HEADWORKS_ASSIGN(request.visibility, ParseVisibility(args));
   HEADWORKS_ASSIGN(const Duration wait, ParseOr(args.wait, Duration()));
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   auto& queues = runner->queues();
@@ -381,7 +450,15 @@ Result<Exit> PullItems(const Context& context, const QueueArgs& args) {
                        : fmt::format("queue {} has nothing to pull now", args.queue));
   else
     Print(table.Render());
-  return Exit::kOk;
+  if (!OutputIsBroken() || polled.items.empty()) return Exit::kOk;
+  // Nobody knows of these claims.
+  std::vector<Settlement> unread;
+  for (const ClaimedItem& item : polled.items)
+    unread.push_back({.claim = item.claim, .kind = Settlement::Kind::kHandBack});
+  HEADWORKS_TRY(queues.tasks().Settle(context.tenant(), args.queue, unread));
+  return Error{Code::kUnavailable,
+               fmt::format("cannot write to standard output; {} items were handed back to queue {}",
+                           unread.size(), args.queue)};
 }
 
 Result<Exit> AckItems(const Context& context, const QueueArgs& args) {
@@ -399,7 +476,7 @@ Result<Exit> NackItems(const Context& context, const QueueArgs& args) {
 
 Result<Exit> ExtendItems(const Context& context, const QueueArgs& args) {
   HEADWORKS_ASSIGN(const auto claims, ParseClaims(args.ids));
-  HEADWORKS_ASSIGN(const Duration visibility, ParseOr(args.visibility, Duration()));
+  HEADWORKS_ASSIGN(const Duration visibility, ParseVisibility(args));
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   HEADWORKS_ASSIGN(const auto results, runner->queues().tasks().Extend(context.tenant(), args.queue,
                                                                        claims, visibility));
@@ -428,8 +505,9 @@ Result<Exit> CancelItems(const Context& context, const QueueArgs& args) {
 
 Result<Exit> ListQueueItems(const Context& context, const QueueArgs& args) {
   HEADWORKS_ASSIGN(const ItemFilter filter, MakeFilter(args));
-  if (args.queue.empty() && !filter.states.empty())
-    return Error{Code::kInvalidArgument, "--state is for the items of a queue; say which queue"};
+  if (args.queue.empty() && (!filter.states.empty() || args.is_paged))
+    return Error{Code::kInvalidArgument,
+                 "--state, --limit and --after are for the items of a queue; say which queue"};
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   auto& admin = runner->queues().admin();
   if (args.queue.empty()) {
@@ -506,6 +584,19 @@ Result<Exit> PauseQueue(const Context& context, const QueueArgs& args, bool paus
     Print(fmt::format("{} queue {}\n", paused ? "paused" : "resumed", args.queue));
   else
     PrintValue(context.settings().output, json::object{{"queue", args.queue}, {"paused", paused}});
+  return Exit::kOk;
+}
+
+Result<Exit> DeleteQueue(const Context& context, const QueueArgs& args) {
+  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
+  Moved moved;
+  do {
+    HEADWORKS_ASSIGN(moved, runner->queues().admin().Delete(context.tenant(), args.queue));
+  } while (moved.more);
+  if (context.wants_table())
+    Print(fmt::format("deleted queue {}\n", args.queue));
+  else
+    PrintValue(context.settings().output, json::object{{"queue", args.queue}, {"deleted", true}});
   return Exit::kOk;
 }
 

@@ -33,6 +33,24 @@ class QueueTree {
     return leaf;
   }
 
+  /// Any number of texts.  CLI11 would take "[a,b]" for two of them in an option that may have
+  /// several, so it gets the first and the rest are what it has no option for.
+  CLI::Option& AddWords(CLI::App& leaf, const char* name, const char* description,
+                        const std::string& type) {
+    leaf.allow_extras();
+    leaf.parse_complete_callback([&args = args_, &leaf] {
+      for (const std::string& word : leaf.remaining()) {
+        if (word.starts_with('-')) throw CLI::ExtrasError(leaf.get_name(), {word});
+        args.ids.push_back(word);
+      }
+    });
+    return *leaf.add_option(name, args_.ids, description)
+                ->expected(1)
+                ->allow_extra_args(false)
+                ->type_name(type)
+                ->option_text(type + " ...");
+  }
+
   static void AddDuration(CLI::App& leaf, DurationArg& to, const char* description) {
     leaf.add_option(to.flag, to.text, description)->type_name("DURATION");
   }
@@ -42,7 +60,10 @@ class QueueTree {
     push.add_option("payload", args_.payload, "JSON, @FILE or - for standard input")
         ->required()
         ->type_name("JSON|@FILE|-");
-    auto* id = push.add_option("--id", args_.id, "Known once in its queue (default: a new one)");
+    auto* id = push.add_option("--id", args_.id, "Known once in its queue (default: a new one)")
+                   ->check([](const std::string& given) {
+                     return given.empty() ? "is empty; leave it out for a new one" : "";
+                   });
     push.add_flag("--lines", args_.lines, "Each line of the payload is an item")->excludes(id);
     push.add_option("--priority", args_.priority, "Higher goes first")
         ->check(NumberFrom(-task_queue::kMaxPriority, task_queue::kMaxPriority));
@@ -62,7 +83,7 @@ class QueueTree {
   }
 
   CLI::App& AddClaims(CLI::App& leaf) {
-    leaf.add_option("claims", args_.ids, "As pull printed them")->required()->type_name("CLAIM");
+    AddWords(leaf, "claims", "As pull printed them", "CLAIM").required();
     return leaf;
   }
 
@@ -82,8 +103,7 @@ class QueueTree {
   }
 
   CLI::App& AddIds(CLI::App& leaf, bool required) {
-    auto* ids = leaf.add_option("ids", args_.ids, "Ids of items")->type_name("ID");
-    if (required) ids->required();
+    AddWords(leaf, "ids", "Ids of items", "ID").required(required);
     return leaf;
   }
 
@@ -104,11 +124,14 @@ class QueueTree {
   }
 
   void AddPaging(CLI::App& leaf) {
+    const auto given = [&args = args_](const std::string&) { args.is_paged = true; };
     leaf.add_option("--limit", args_.limit, "At most so many")
         ->check(NumberFrom(1, task_queue::kMaxBatch))
-        ->capture_default_str();
+        ->capture_default_str()
+        ->each(given);
     leaf.add_option("--after", args_.after, "Only those behind the item of this number")
-        ->check(NumberFrom(0, INT64_MAX));
+        ->check(NumberFrom(0, INT64_MAX))
+        ->each(given);
   }
 
   void AddFilter(CLI::App& leaf) {
@@ -117,18 +140,25 @@ class QueueTree {
     AddDuration(leaf, args_.older_than, "Only those that are so for so long");
   }
 
+  void AddAll(CLI::App& leaf) {
+    leaf.add_flag("--all", args_.all, "All of them")
+        ->excludes(leaf.get_option("ids"))
+        ->excludes(leaf.get_option("--reason"))
+        ->excludes(leaf.get_option("--older-than"));
+  }
+
   void AddMoves() {
     CLI::App& redrive =
         AddIds(Leaf("redrive", "Give dead letters all their attempts again", RedriveItems), false);
     AddFilter(redrive);
-    redrive.add_flag("--all", args_.all, "All of them");
+    AddAll(redrive);
     CLI::App& purge = AddIds(
         Leaf("purge", "Remove pending and dead items; their ids stay known", PurgeItems), false);
     AddFilter(purge);
     purge.add_option("--state", args_.states, "Only these: pending, dead")
         ->delimiter(',')
         ->allow_extra_args(false);
-    purge.add_flag("--all", args_.all, "All of them");
+    AddAll(purge);
     AddIds(Leaf("cancel", "Take items back; who holds one is told", CancelItems), true);
     Leaf("pause", "Give nothing out", [](const Context& context, const QueueArgs& args) {
       return PauseQueue(context, args, true);
@@ -136,6 +166,7 @@ class QueueTree {
     Leaf("resume", "Give out again", [](const Context& context, const QueueArgs& args) {
       return PauseQueue(context, args, false);
     });
+    Leaf("delete", "Forget an empty queue, its settings, and the ids that it knows", DeleteQueue);
   }
 
   void AddSet() {

@@ -29,6 +29,7 @@ struct QueueArgs {
   DurationArg wait{"--wait"};
   std::size_t limit = 100;
   std::int64_t after = 0;
+  bool is_paged = false;  // one of these two was given
   bool all = false;
 
   // push
@@ -65,6 +66,7 @@ Result<Exit> ShowQueue(const Context& context, const QueueArgs& args);
 Result<Exit> RedriveItems(const Context& context, const QueueArgs& args);
 Result<Exit> PurgeItems(const Context& context, const QueueArgs& args);
 Result<Exit> PauseQueue(const Context& context, const QueueArgs& args, bool paused);
+Result<Exit> DeleteQueue(const Context& context, const QueueArgs& args);
 Result<Exit> ConfigureQueue(const Context& context, const QueueArgs& args);
 
 }  // namespace headworks::cli

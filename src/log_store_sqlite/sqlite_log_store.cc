@@ -105,6 +105,16 @@ Status Run(sqlite3* db, const char* sql, std::string_view what) {
   return {};
 }
 
+/// Others do the same to a new file, and SQLite does not wait for that; for a transaction it does.
+Status SetWal(sqlite3* db) {
+  constexpr int kTries = 100;
+  for (int tries = 1;; ++tries) {
+    Status set = Run(db, "PRAGMA journal_mode=WAL", "open");
+    if (set || (sqlite3_errcode(db) & 0xFF) != SQLITE_BUSY || tries == kTries) return set;
+    HEADWORKS_TRY(Run(db, "BEGIN IMMEDIATE; COMMIT", "open"));
+  }
+}
+
 Result<Database> OpenDatabase(const std::string& path) {
   // SQLite would create it for everybody to read, and its side files like it.
   if (const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); fd >= 0)
@@ -122,7 +132,8 @@ Result<Database> OpenDatabase(const std::string& path) {
   sqlite3_extended_result_codes(raw, 0);
   sqlite3_busy_timeout(raw, kBusyTimeoutMs);
   // NORMAL: a commit does not wait for the disk.  Only a power cut can cost lines, the last ones.
-  HEADWORKS_TRY(Run(raw, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;", "open"));
+  HEADWORKS_TRY(SetWal(raw));
+  HEADWORKS_TRY(Run(raw, "PRAGMA synchronous=NORMAL", "open"));
   return db;
 }
 

@@ -64,6 +64,11 @@ void Offers(const Figures& figures, Family& family) {
         answers[i]);
 }
 template <auto Member>
+void Queues(const Figures& figures, Family& family) {
+  for (const auto& queue : figures.queues)
+    Add(family, {{"queue", queue.name}}, static_cast<std::uint64_t>(queue.*Member));
+}
+template <auto Member>
 void Process(const Figures& figures, Family& family) {
   family.samples.push_back({{}, static_cast<double>(figures.process.*Member), std::nullopt});
 }
@@ -83,6 +88,7 @@ using L = engine::LaneStats;
 using M = executor::Metrics;
 using P = ProcessFigures;
 using D = dispatch::DispatchMetrics::Figures;
+using Q = task_queue::QueueRecord;
 
 constexpr Row kRows[] = {
     {"headworks_build_info", Type::kGauge, "version", "Always 1: which program this is.",
@@ -220,6 +226,37 @@ constexpr Row kRows[] = {
        for (const auto& [file, bytes] : figures.store_files) Add(family, {{"file", file}}, bytes);
      }},
 
+    {"headworks_queue_items", Type::kGauge, "queue, state: pending, processing, dead",
+     "Items of a durable queue of this tenant.",
+     [](const Figures& figures, Family& family) {
+       for (const Q& queue : figures.queues)
+         for (const auto& [state, items] : {std::pair("pending", queue.pending),
+                                            {"processing", queue.processing},
+                                            {"dead", queue.dead}})
+           Add(family, {{"queue", queue.name}, {"state", state}},
+               static_cast<std::uint64_t>(items));
+     }},
+    {"headworks_queue_oldest_seconds", Type::kGauge, "queue",
+     "How long the first of the available items has been so; 0 where none is.",
+     [](const Figures& figures, Family& family) {
+       for (const Q& queue : figures.queues)
+         family.samples.push_back({{{"queue", queue.name}}, Seconds(queue.oldest_age), {}});
+     }},
+    {"headworks_queue_paused", Type::kGauge, "queue", "1 while nothing is given out, else 0.",
+     Queues<&Q::paused>},
+    {"headworks_queue_enqueued_total", Type::kCounter, "queue",
+     "Items that came in, since the queue was made.", Queues<&Q::enqueued>},
+    {"headworks_queue_completed_total", Type::kCounter, "queue",
+     "Items that were acknowledged, since the queue was made.", Queues<&Q::completed>},
+    {"headworks_queue_failed_total", Type::kCounter, "queue",
+     "Deliveries that failed, since the queue was made: nacks, and leases that ended.",
+     Queues<&Q::failed>},
+    {"headworks_queue_duplicates_total", Type::kCounter, "queue",
+     "Items with an id that was known, since the queue was made.", Queues<&Q::duplicates>},
+    {"headworks_queue_differing_total", Type::kCounter, "queue",
+     "Of these, items with another payload than the first, which were dropped.",
+     Queues<&Q::differing>},
+
     {"process_cpu_seconds_total", Type::kCounter, "", "Processor time of this process.",
      Process<&P::cpu_seconds>},
     {"process_start_time_seconds", Type::kGauge, "", "When it started, in seconds since 1970.",
@@ -260,7 +297,10 @@ std::string MetricsPage() {
     std::string labels(row.labels);
     if (!labels.empty()) {
       const std::size_t colon = std::min(labels.find(':'), labels.size());
-      labels = fmt::format("`{}`{}", labels.substr(0, colon), labels.substr(colon));
+      std::string names = labels.substr(0, colon);
+      if (const std::size_t comma = names.find(", "); comma != names.npos)
+        names.replace(comma, 2, "`, `");
+      labels = fmt::format("`{}`{}", names, labels.substr(colon));
     }
     page += fmt::format("| `{}` | {} | {} | {} |\n", row.name, metrics::TypeName(row.type), labels,
                         row.help);

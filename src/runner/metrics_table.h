@@ -10,6 +10,7 @@
 #include "headworks/engine/stats.h"
 #include "headworks/executor/executor.h"
 #include "headworks/metrics/family.h"
+#include "headworks/task_queue/task_queue.h"
 #include "process_figures.h"
 
 namespace headworks {
@@ -21,6 +22,8 @@ struct Figures {
   dispatch::DispatchMetrics::Figures dispatch;
   /// Bytes on disk: "database", "wal", "logs".  Empty: the store is in memory.
   std::vector<std::pair<std::string, std::uint64_t>> store_files;
+  /// Of the runner's tenant.
+  std::vector<task_queue::QueueRecord> queues;
   ProcessFigures process;
 };
 

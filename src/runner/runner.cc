@@ -633,6 +633,9 @@ std::vector<metrics::Family> Runner::Metrics() const {
       const auto bytes = fs::file_size(p.path + suffix, ec);
       figures.store_files.emplace_back(file, ec ? 0 : bytes);  // not there: nothing is in it
     }
+  // While the store cannot be read there are none; the health of the service says why.
+  if (auto queues = p.queues->admin().ListQueues(TenantId(p.options.tenant)))
+    figures.queues = *std::move(queues);
   return MakeFamilies(figures);
 }
 

@@ -195,9 +195,9 @@ class MemoryQueues final : public task_queue::Queues,
     const QueueTime now = Now();
     Committed();
     if (q == nullptr) return polled;
+    EndLeases(*q, now, task_queue::kMaxBatch);
     polled.paused = q->row.record.paused;
     if (polled.paused) return polled;
-    EndLeases(*q, now, task_queue::kMaxBatch);
     const auto wanted = static_cast<std::int64_t>(request.max_items);
     task_queue::QueueRow filled = q->row;
     const auto allowed = static_cast<std::size_t>(AllowedClaims(filled, wanted, now));
@@ -367,6 +367,22 @@ class MemoryQueues final : public task_queue::Queues,
     const std::lock_guard lock(s_.mutex);
     return MoveItems(tenant, queue, filter, task_queue::kPurgeable,
                      [&](auto& row, auto& item) { task_queue::Purge(row, item, Now().wall); });
+  }
+
+  Result<Moved> Delete(const TenantId& tenant, std::string_view queue) override {
+    HEADWORKS_TRY(task_queue::CheckQueue(tenant, queue));
+    const std::lock_guard lock(s_.mutex);
+    HEADWORKS_ASSIGN(QueueOnDisk* const q, Get(tenant, queue));
+    if (task_queue::HasItems(q->row.record)) return task_queue::QueueIsInUse(q->row.record);
+    Moved moved;
+    while (!q->items.empty() && moved.count < static_cast<std::int64_t>(task_queue::kMaxBatch)) {
+      Remove(*q, q->items.begin()->first);
+      ++moved.count;
+    }
+    moved.more = !q->items.empty();
+    if (!moved.more) s_.queues.erase(s_.queues.find(TenantKey(tenant, queue)));
+    Committed();
+    return moved;
   }
 
   Result<task_queue::Swept> Sweep(std::size_t limit) override {

@@ -99,6 +99,18 @@ Result<std::unique_ptr<Connection>> Core::OpenConnection(const char* settings) {
   return connection;
 }
 
+Result<std::optional<std::string>> Core::SetWal() {
+  constexpr int kTries = 100;
+  for (int tries = 1;; ++tries) {
+    auto mode = writer_->Value<std::string>("PRAGMA journal_mode = WAL");
+    if (mode || (sqlite3_errcode(writer_->handle()) & 0xFF) != SQLITE_BUSY || tries == kTries)
+      return mode;
+    // Others do the same to a new file, and SQLite does not wait for that; for this it does.
+    HEADWORKS_TRY(writer_->Run("BEGIN IMMEDIATE"));
+    HEADWORKS_TRY(writer_->Run("COMMIT"));
+  }
+}
+
 Status Core::OpenWriter() {
   HEADWORKS_ASSIGN(writer_, OpenConnection("PRAGMA cell_size_check = ON"));
   // Before anything is written: the file may be somebody else's.
@@ -111,7 +123,7 @@ Status Core::OpenWriter() {
   if (sqlite3_db_readonly(writer_->handle(), "main") == 1) {
     return ToError(SQLITE_READONLY, "", 0, path_);
   }
-  HEADWORKS_ASSIGN(const auto mode, writer_->Value<std::string>("PRAGMA journal_mode = WAL"));
+  HEADWORKS_ASSIGN(const auto mode, SetWal());
   if (mode != "wal") {
     return Error{
         Code::kUnavailable,

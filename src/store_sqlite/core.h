@@ -91,6 +91,8 @@ class Core {
 
   Core(std::string path, const Options& options);
   Status OpenWriter();
+  /// The mode that the file is in then.
+  Result<std::optional<std::string>> SetWal();
   Result<std::unique_ptr<Connection>> OpenConnection(const char* settings);
   Status CheckWritable();
   Result<Reader> TakeReader();

@@ -38,7 +38,9 @@ Status GroupWriter::Run(const Work& work) {
 }
 
 void GroupWriter::Commit(std::span<Waiting* const> group) {
+  bool began = false;
   const Status stored = core_.WriteLocked([&](Connection& c) -> Status {
+    began = true;
     if (group.size() == 1) return group.front()->result = group.front()->work(c);
     for (Waiting* const member : group) {
       member->result = InSavepoint(c, member->work);
@@ -47,9 +49,9 @@ void GroupWriter::Commit(std::span<Waiting* const> group) {
     }
     return {};
   });
-  // One that cannot be stored must not fail those that it met: each alone, if nothing is known to
-  // have happened.
-  if (!stored && group.size() > 1) {
+  // One that cannot be stored must not fail those that it met: each alone.  Where not even a
+  // transaction could be begun, each would only wait for the writer as long again.
+  if (!stored && began && group.size() > 1) {
     for (Waiting* const& member : group) Commit(std::span(&member, 1));
     return;
   }

@@ -73,7 +73,9 @@ Status SqliteInbox::Append(std::span<const store::InboxRow> rows) {
 }
 
 void SqliteInbox::Store(std::span<Waiting* const> batch) {
+  bool began = false;
   const Status stored = core_.WriteLocked([&](Connection& c) -> Status {
+    began = true;
     Counters counters;
     HEADWORKS_TRY(c.ForEach("SELECT next_inbox_id, waiting_starts FROM store",
                             [&](Row row) { row.Read(counters.next_id, counters.waiting_starts); }));
@@ -89,8 +91,8 @@ void SqliteInbox::Store(std::span<Waiting* const> batch) {
                  counters.waiting_starts);
   });
   // One that cannot be stored must not fail those that it met: each alone.  The keys make a second
-  // try harmless.
-  if (!stored && batch.size() > 1) {
+  // try harmless.  Where not even a transaction could be begun, each would only wait as long again.
+  if (!stored && began && batch.size() > 1) {
     for (Waiting* const& waiting : batch) Store(std::span(&waiting, 1));
     return;
   }

@@ -32,13 +32,20 @@ inline constexpr char kLeasesUpTo[] =
     "AND state = 2 AND lease_boot = ?3 AND lease_until <= ?4 "
     "ORDER BY lease_until, item_no LIMIT ?5";
 inline constexpr char kFirstLease[] =
-    "SELECT lease_boot, lease_until FROM queue_item " HEADWORKS_OF_QUEUE
-    "AND state = 2 ORDER BY lease_boot, lease_until LIMIT 1";
+    "SELECT lease_until FROM queue_item " HEADWORKS_OF_QUEUE
+    "AND state = 2 AND lease_boot = ?3 ORDER BY lease_until LIMIT 1";
 
 /// What is over in state ?3 since ?4 or longer.
 inline constexpr char kOver[] =
     "SELECT item_no, state FROM queue_item " HEADWORKS_OF_QUEUE
     "AND state = ?3 AND ended_at <> 0 AND ended_at <= ?4 ORDER BY ended_at, item_no LIMIT ?5";
+
+/// Whether something is over: in state 4 since ?3 or longer, in another since ?4.
+#define HEADWORKS_IS_OVER(state, since)                                       \
+  "EXISTS (SELECT 1 FROM queue_item " HEADWORKS_OF_QUEUE "AND state = " state \
+  " AND ended_at <> 0 AND ended_at <= " since ")"
+inline constexpr char kAnyOver[] = "SELECT " HEADWORKS_IS_OVER("4", "?3") " OR " HEADWORKS_IS_OVER(
+    "3", "?4") " OR " HEADWORKS_IS_OVER("5", "?4") " OR " HEADWORKS_IS_OVER("6", "?4");
 
 inline constexpr char kItem[] =
     "SELECT " HEADWORKS_ITEM_COLUMNS "FROM queue_item " HEADWORKS_OF_QUEUE "AND item_no = ?3";
@@ -74,6 +81,9 @@ inline constexpr char kUpdate[] =
 inline constexpr char kExtend[] =
     "UPDATE queue_item SET lease_until = ?4, lease_boot = ?5 " HEADWORKS_OF_QUEUE
     "AND item_no = ?3";
+/// Any, in the order of arrival.
+inline constexpr char kSome[] =
+    "SELECT item_no, state FROM queue_item " HEADWORKS_OF_QUEUE "ORDER BY item_no LIMIT ?3";
 inline constexpr char kDelete[] = "DELETE FROM queue_item " HEADWORKS_OF_QUEUE "AND item_no = ?3";
 inline constexpr char kInsertPayload[] =
     "INSERT INTO queue_payload (tenant_id, queue, item_no, payload) VALUES (?1, ?2, ?3, ?4)";
@@ -91,6 +101,9 @@ inline constexpr char kQueue[] =
     "SELECT " HEADWORKS_QUEUE_COLUMNS "FROM queue WHERE tenant_id = ?1 AND name = ?2";
 inline constexpr char kQueues[] =
     "SELECT " HEADWORKS_QUEUE_COLUMNS "FROM queue WHERE tenant_id = ?1 ORDER BY name";
+inline constexpr char kAllQueues[] =
+    "SELECT tenant_id, " HEADWORKS_QUEUE_COLUMNS "FROM queue ORDER BY tenant_id, name";
+inline constexpr char kDeleteQueue[] = "DELETE FROM queue WHERE tenant_id = ?1 AND name = ?2";
 inline constexpr char kPutQueue[] =
     "INSERT OR REPLACE INTO queue (tenant_id, " HEADWORKS_QUEUE_COLUMNS
     ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, "

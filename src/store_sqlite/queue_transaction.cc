@@ -1,5 +1,7 @@
 #include "queue_transaction.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "headworks/task_queue/checks.h"
@@ -28,16 +30,19 @@ void ReadItem(Row row, ItemRecord& item) {
            item.payload_bytes, item.payload_digest, item.holder, item.reason);
 }
 
-void ReadQueue(Row row, QueueRow& queue) {
+void ReadKey(Row row, ItemRecord& item) { row.Read(item.no, item.state); }
+
+/// `before`: what stands in the columns before those of the queue.
+void ReadQueue(Row row, QueueRow& queue, auto&... before) {
   QueueRecord& r = queue.record;
   auto& s = r.settings;
   auto& w = queue.window;
   task_queue::RateLimit rate;
-  row.Read(r.name, r.paused, s.visibility, s.max_attempts, s.backoff, s.max_backoff, rate.count,
-           rate.per, s.max_depth, s.dedup_window, s.dead_retention, r.pending, r.processing, r.dead,
-           r.enqueued, r.completed, r.failed, r.duplicates, r.differing, w.start, w.current[0],
-           w.current[1], w.current[2], w.previous[0], w.previous[1], w.previous[2], queue.tokens,
-           queue.refilled_at, queue.refill_boot);
+  row.Read(before..., r.name, r.paused, s.visibility, s.max_attempts, s.backoff, s.max_backoff,
+           rate.count, rate.per, s.max_depth, s.dedup_window, s.dead_retention, r.pending,
+           r.processing, r.dead, r.enqueued, r.completed, r.failed, r.duplicates, r.differing,
+           w.start, w.current[0], w.current[1], w.current[2], w.previous[0], w.previous[1],
+           w.previous[2], queue.tokens, queue.refilled_at, queue.refill_boot);
   if (rate.count > 0) s.rate = rate;
 }
 
@@ -125,7 +130,14 @@ Result<std::optional<ItemRecord>> QueueTransaction::FindId(std::string_view id) 
 
 Result<std::string> QueueTransaction::Payload(ItemNo no) {
   HEADWORKS_ASSIGN(auto payload, c_.Value<OwnedPayload>(queue_sql::kPayload, tenant_, queue_, no));
-  return payload ? std::move(payload->bytes) : std::string();
+  if (!payload) {
+    return Error{
+        Code::kCorrupt,
+        fmt::format("item {} of queue '{}' has lost its payload; see `headworks db check`, "
+                    "and purge the item",
+                    no.value, queue_)};
+  }
+  return std::move(payload->bytes);
 }
 
 Status QueueTransaction::Update(const ItemRecord& item) {
@@ -146,15 +158,15 @@ Status QueueTransaction::Remove(const ItemRecord& item) {
 
 // ---- Producers and consumers
 
-Result<std::vector<Enqueued>> QueueTransaction::Enqueue(
-    std::span<const task_queue::NewItem> items) {
+Result<std::vector<Enqueued>> QueueTransaction::Enqueue(std::span<const task_queue::NewItem> items,
+                                                        std::span<const std::int64_t> digests) {
   HEADWORKS_TRY(LoadOrMake());
   HEADWORKS_ASSIGN(std::int64_t next_no, NextNo());
   const std::int64_t first_no = next_no;
   std::vector<Enqueued> answers;
   answers.reserve(items.size());
-  for (const task_queue::NewItem& item : items) {
-    HEADWORKS_ASSIGN(answers.emplace_back(), EnqueueOne(item, next_no));
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    HEADWORKS_ASSIGN(answers.emplace_back(), EnqueueOne(items[i], digests[i], next_no));
   }
   const QueueRecord& record = row_.record;
   if (next_no > first_no) {
@@ -168,10 +180,9 @@ Result<std::vector<Enqueued>> QueueTransaction::Enqueue(
   return answers;
 }
 
-Result<Enqueued> QueueTransaction::EnqueueOne(const task_queue::NewItem& item,
+Result<Enqueued> QueueTransaction::EnqueueOne(const task_queue::NewItem& item, std::int64_t digest,
                                               std::int64_t& next_no) {
   const ItemRecord fresh{.no = ItemNo(next_no), .enqueued_at = now_.wall};
-  const std::int64_t digest = task_queue::Digest(item.payload);
   const auto insert = [&]() -> Result<bool> {
     HEADWORKS_TRY(c_.Run(queue_sql::kInsert, tenant_, queue_, fresh.no, item.id, item.priority,
                          item.max_attempts, now_.wall, now_.wall + item.delay, item.payload.size(),
@@ -181,16 +192,19 @@ Result<Enqueued> QueueTransaction::EnqueueOne(const task_queue::NewItem& item,
   HEADWORKS_ASSIGN(bool inserted, insert());
   if (!inserted) {
     HEADWORKS_ASSIGN(const auto first, FindId(item.id));
-    if (!first) {
-      return Error{Code::kCorrupt, "an item number is in use; run `headworks db check`"};
-    }
-    if (!IsForgettable(*first, row_.record.settings, now_.wall)) {
+    if (first && !IsForgettable(*first, row_.record.settings, now_.wall)) {
       const bool differs = first->payload_digest != digest;
       CountDuplicate(row_, differs);
       return differs ? Enqueued::kDuplicateDiffers : Enqueued::kDuplicate;
     }
-    HEADWORKS_TRY(Remove(*first));
+    if (first) HEADWORKS_TRY(Remove(*first));
     HEADWORKS_ASSIGN(inserted, insert());
+  }
+  if (!inserted) {
+    return Error{Code::kCorrupt,
+                 fmt::format("number {} is in use among the items of queue '{}'; see `headworks db "
+                             "check`",
+                             next_no, queue_)};
   }
   ++next_no;
   HEADWORKS_TRY(c_.Run(queue_sql::kInsertPayload, tenant_, queue_, fresh.no,
@@ -252,16 +266,8 @@ Result<std::optional<Duration>> QueueTransaction::UntilNext() {
   if (!found || row_.record.paused) return next;
   HEADWORKS_ASSIGN(const auto first, FirstAvailable());
   if (first) next = std::max({Duration(), *first - now_.wall, UntilAllowed(row_, now_)});
-  HEADWORKS_TRY(c_.ForEach(
-      queue_sql::kFirstLease,
-      [&](Row row) {
-        ItemRecord item;
-        row.Read(item.lease_boot, item.lease_until);
-        const Duration left =
-            LeaseHolds(item, now_) ? item.lease_until - now_.monotonic : Duration();
-        next = std::min(left, next.value_or(Duration::max()));
-      },
-      tenant_, queue_));
+  HEADWORKS_ASSIGN(const auto lease, UntilLeaseEnds());
+  if (lease) next = std::min(*lease, next.value_or(Duration::max()));
   return next;
 }
 
@@ -269,9 +275,12 @@ Result<Polled> QueueTransaction::Poll(const task_queue::PollRequest& request) {
   Polled polled;
   HEADWORKS_ASSIGN(const bool found, Load());
   if (!found) return polled;
-  polled.paused = row_.record.paused;
-  if (polled.paused) return polled;
   HEADWORKS_ASSIGN(const std::size_t ended, EndLeases(task_queue::kMaxBatch));
+  polled.paused = row_.record.paused;
+  if (polled.paused) {
+    if (ended > 0) HEADWORKS_TRY(Store());
+    return polled;
+  }
   const auto wanted = static_cast<std::int64_t>(request.max_items);
   const auto allowed = static_cast<std::size_t>(AllowedClaims(row_, wanted, now_));
   HEADWORKS_ASSIGN(Items items, Available(allowed));
@@ -375,17 +384,26 @@ Result<std::size_t> QueueTransaction::EndLeases(std::size_t limit) {
   return items.size();
 }
 
+Result<std::optional<Duration>> QueueTransaction::UntilLeaseEnds() {
+  std::optional<Duration> left;
+  // Boots are numbered by a hash: older ones stand before this one or behind it.
+  for (const char* const others : {queue_sql::kLeasesOfBootsBefore, queue_sql::kLeasesOfBootsAfter})
+    HEADWORKS_TRY(
+        c_.ForEach(others, [&](Row) { left = Duration(); }, tenant_, queue_, now_.boot, 1));
+  if (left) return left;
+  HEADWORKS_ASSIGN(const auto until,
+                   c_.Value<Duration>(queue_sql::kFirstLease, tenant_, queue_, now_.boot));
+  if (until) left = std::max(Duration(), *until - now_.monotonic);
+  return left;
+}
+
 Result<QueueTransaction::Forgotten> QueueTransaction::ForgetOld(std::size_t limit) {
   Forgotten forgotten;
   for (const ItemState state : task_queue::kOver) {
     Items items;
     HEADWORKS_TRY(c_.ForEach(
-        queue_sql::kOver,
-        [&](Row row) {
-          ItemRecord& item = items.emplace_back();
-          row.Read(item.no, item.state);
-        },
-        tenant_, queue_, state, ForgetBefore(state, row_.record.settings, now_.wall), limit));
+        queue_sql::kOver, [&](Row row) { ReadKey(row, items.emplace_back()); }, tenant_, queue_,
+        state, ForgetBefore(state, row_.record.settings, now_.wall), limit));
     for (const ItemRecord& item : items) HEADWORKS_TRY(Remove(item));
     forgotten.count += items.size();
     forgotten.more |= items.size() == limit;
@@ -394,24 +412,34 @@ Result<QueueTransaction::Forgotten> QueueTransaction::ForgetOld(std::size_t limi
 }
 
 Result<bool> QueueTransaction::NeedsSweep() {
-  HEADWORKS_ASSIGN(const bool found, Load());
-  if (!found) return false;
-  bool needed = false;
-  HEADWORKS_TRY(c_.ForEach(
-      queue_sql::kFirstLease,
-      [&](Row row) {
-        ItemRecord item;
-        row.Read(item.lease_boot, item.lease_until);
-        needed = !LeaseHolds(item, now_);
-      },
-      tenant_, queue_));
-  for (const ItemState state : task_queue::kOver) {
-    if (needed) break;
-    HEADWORKS_TRY(c_.ForEach(
-        queue_sql::kOver, [&](Row) { needed = true; }, tenant_, queue_, state,
-        ForgetBefore(state, row_.record.settings, now_.wall), 1));
+  if (row_.record.processing > 0) {
+    HEADWORKS_ASSIGN(const auto lease, UntilLeaseEnds());
+    if (lease == Duration()) return true;
   }
-  return needed;
+  const auto before = [&](ItemState state) {
+    return ForgetBefore(state, row_.record.settings, now_.wall);
+  };
+  HEADWORKS_ASSIGN(const auto old,
+                   c_.Value<bool>(queue_sql::kAnyOver, tenant_, queue_, before(ItemState::kDead),
+                                  before(ItemState::kCompleted)));
+  return old.value_or(false);
+}
+
+Result<std::vector<QueueTransaction::Name>> QueueTransaction::NeedSweep(
+    Connection& connection, const task_queue::QueueTime& now) {
+  std::vector<std::pair<TenantId, QueueRow>> rows;
+  HEADWORKS_TRY(connection.ForEach(queue_sql::kAllQueues, [&](Row row) {
+    auto& [tenant, queue] = rows.emplace_back();
+    ReadQueue(row, queue, tenant);
+  }));
+  std::vector<Name> due;
+  for (auto& [tenant, row] : rows) {
+    QueueTransaction queue(connection, tenant, row.record.name, now);
+    queue.row_ = std::move(row);
+    HEADWORKS_ASSIGN(const bool needed, queue.NeedsSweep());
+    if (needed) due.emplace_back(std::move(tenant), queue.queue_);
+  }
+  return due;
 }
 
 Result<task_queue::Swept> QueueTransaction::Sweep(std::size_t limit) {
@@ -496,7 +524,8 @@ Result<QueueTransaction::Items> QueueTransaction::Fitting(const ItemFilter& filt
   const auto list = [&](const char* sql, const auto&... more) {
     return c_.ForEach(
         sql, [&](Row row) { ReadItem(row, items.emplace_back()); }, tenant_, queue_, filter.after,
-        bits, filter.reason, now_.wall - filter.older_than, limit, more...);
+        bits, filter.reason,
+        filter.older_than == Duration() ? kNever : now_.wall - filter.older_than, limit, more...);
   };
   const ItemState only = states.size() == 1 ? states[0] : ItemState::kPending;
   HEADWORKS_TRY(only == ItemState::kDead         ? list(queue_sql::kListDead, only)
@@ -514,7 +543,10 @@ Result<task_queue::QueueAdmin::ItemWithPayload> QueueTransaction::GetItem(std::s
   HEADWORKS_TRY(MustLoad());
   HEADWORKS_ASSIGN(auto item, FindId(id));
   if (!item) return task_queue::NoSuchItem(queue_, id);
-  HEADWORKS_ASSIGN(std::string payload, Payload(item->no));
+  std::string payload;
+  if (KeepsPayload(item->state)) {
+    HEADWORKS_ASSIGN(payload, Payload(item->no));
+  }
   return task_queue::QueueAdmin::ItemWithPayload{*std::move(item), std::move(payload)};
 }
 
@@ -544,6 +576,22 @@ Result<Moved> QueueTransaction::Redrive(const ItemFilter& filter) {
 Result<Moved> QueueTransaction::Purge(const ItemFilter& filter) {
   return MoveItems(filter, task_queue::kPurgeable,
                    [&](ItemRecord& item) { task_queue::Purge(row_, item, now_.wall); });
+}
+
+Result<Moved> QueueTransaction::Delete() {
+  HEADWORKS_TRY(MustLoad());
+  if (HasItems(row_.record)) return task_queue::QueueIsInUse(row_.record);
+  Items items;
+  HEADWORKS_TRY(c_.ForEach(
+      queue_sql::kSome, [&](Row row) { ReadKey(row, items.emplace_back()); }, tenant_, queue_,
+      task_queue::kMaxBatch + 1));
+  Moved moved;
+  moved.more = items.size() > task_queue::kMaxBatch;
+  if (moved.more) items.pop_back();
+  for (const ItemRecord& item : items) HEADWORKS_TRY(Remove(item));
+  moved.count = static_cast<std::int64_t>(items.size());
+  HEADWORKS_TRY(moved.more ? Store() : c_.Run(queue_sql::kDeleteQueue, tenant_, queue_));
+  return moved;
 }
 
 }  // namespace headworks::store_sqlite

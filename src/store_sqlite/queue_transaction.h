@@ -25,7 +25,9 @@ class QueueTransaction {
                    const task_queue::QueueTime& now)
       : c_(connection), tenant_(tenant), queue_(queue), now_(now) {}
 
-  Result<std::vector<task_queue::Enqueued>> Enqueue(std::span<const task_queue::NewItem> items);
+  /// `digests`: of their payloads.
+  Result<std::vector<task_queue::Enqueued>> Enqueue(std::span<const task_queue::NewItem> items,
+                                                    std::span<const std::int64_t> digests);
   Result<task_queue::Polled> Poll(const task_queue::PollRequest& request);
   Result<std::vector<Result<task_queue::ItemState>>> Settle(
       std::span<const task_queue::Settlement> settlements, const task_queue::Redactor& redact);
@@ -40,10 +42,14 @@ class QueueTransaction {
   Result<task_queue::QueueAdmin::ItemWithPayload> GetItem(std::string_view id);
   Result<task_queue::Moved> Redrive(const task_queue::ItemFilter& filter);
   Result<task_queue::Moved> Purge(const task_queue::ItemFilter& filter);
+  Result<task_queue::Moved> Delete();
   Result<task_queue::Swept> Sweep(std::size_t limit);
 
-  /// Whether Sweep would find something.  Reads only.
-  Result<bool> NeedsSweep();
+  /// The queues, of all tenants, in which Sweep would find something.  Reads only, one statement
+  /// for most.
+  using Name = std::pair<TenantId, std::string>;
+  static Result<std::vector<Name>> NeedSweep(Connection& connection,
+                                             const task_queue::QueueTime& now);
   /// As `Polled::next`.  Reads only.
   Result<std::optional<Duration>> UntilNext();
 
@@ -66,7 +72,8 @@ class QueueTransaction {
   Result<std::int64_t> NextNo();
   Status SetNextNo(std::int64_t next);
 
-  Result<task_queue::Enqueued> EnqueueOne(const task_queue::NewItem& item, std::int64_t& next_no);
+  Result<task_queue::Enqueued> EnqueueOne(const task_queue::NewItem& item, std::int64_t digest,
+                                          std::int64_t& next_no);
   Result<Items> Available(std::size_t limit);
   /// Calls `each(priority, first available)` for each priority, from the highest on, while it says
   /// true.
@@ -75,7 +82,11 @@ class QueueTransaction {
   Result<std::optional<Instant>> FirstAvailable();
   Result<task_queue::QueueRecord> Described();
 
+  /// For one whose row is known.
+  Result<bool> NeedsSweep();
   Result<std::size_t> EndLeases(std::size_t limit);
+  /// Of the lease that ends first; none = there is none.  Reads only.
+  Result<std::optional<Duration>> UntilLeaseEnds();
   Result<Forgotten> ForgetOld(std::size_t limit);
   Status Remove(const task_queue::ItemRecord& item);
   /// Stores what changed of an item, and takes its payload away once it is not kept any more.

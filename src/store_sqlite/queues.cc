@@ -89,7 +89,9 @@ task_queue::Bell& SqliteQueues::bell() {
 Result<std::vector<Enqueued>> SqliteQueues::Enqueue(const TenantId& tenant, std::string_view queue,
                                                     std::span<const NewItem> items) {
   HEADWORKS_TRY(task_queue::CheckEnqueue(tenant, queue, items));
-  auto answers = Write(tenant, queue, [&](QueueTransaction& t) { return t.Enqueue(items); });
+  const auto digests = task_queue::Digests(items);
+  auto answers =
+      Write(tenant, queue, [&](QueueTransaction& t) { return t.Enqueue(items, digests); });
   if (!answers) return answers;
   for (std::size_t i = 0; i < items.size(); ++i) {
     if ((*answers)[i] != Enqueued::kDuplicateDiffers) continue;
@@ -188,33 +190,33 @@ Result<Moved> SqliteQueues::Purge(const TenantId& tenant, std::string_view queue
   return Write(tenant, queue, [&](QueueTransaction& t) { return t.Purge(filter); });
 }
 
+Result<Moved> SqliteQueues::Delete(const TenantId& tenant, std::string_view queue) {
+  HEADWORKS_TRY(task_queue::CheckQueue(tenant, queue));
+  return Write(tenant, queue, [](QueueTransaction& t) { return t.Delete(); });
+}
+
 Result<task_queue::Swept> SqliteQueues::Sweep(std::size_t limit) {
   HEADWORKS_TRY(task_queue::CheckSweep(limit));
   std::vector<task_queue::Bell::Queue> due;
   HEADWORKS_TRY(core_.Read([&](Connection& c) -> Status {
-    std::vector<task_queue::Bell::Queue> all;
-    HEADWORKS_TRY(
-        c.ForEach("SELECT tenant_id, name FROM queue ORDER BY tenant_id, name", [&](Row row) {
-          auto& [tenant, name] = all.emplace_back();
-          row.Read(tenant, name);
-        }));
     HEADWORKS_ASSIGN(const auto now, ReadQueueTime(c, clock_.Read(), false));
-    for (auto& queue : all) {
-      QueueTransaction transaction(c, queue.first, queue.second, now);
-      HEADWORKS_ASSIGN(const bool needed, transaction.NeedsSweep());
-      if (needed) due.push_back(std::move(queue));
-    }
+    HEADWORKS_ASSIGN(due, QueueTransaction::NeedSweep(c, now));
     return {};
   }));
   task_queue::Swept swept;
+  Status first;
   for (const auto& [tenant, queue] : due) {
-    HEADWORKS_ASSIGN(const auto one,
-                     Write(tenant, queue, [&](QueueTransaction& t) { return t.Sweep(limit); }));
-    swept.leases_ended += one.leases_ended;
-    swept.forgotten += one.forgotten;
-    swept.more |= one.more;
-    bell_.Ring(tenant, queue, static_cast<std::size_t>(one.leases_ended));
+    const auto one = Write(tenant, queue, [&](QueueTransaction& t) { return t.Sweep(limit); });
+    if (!one) {  // the others are swept all the same
+      if (first) first = one.error();
+      continue;
+    }
+    swept.leases_ended += one->leases_ended;
+    swept.forgotten += one->forgotten;
+    swept.more |= one->more;
+    bell_.Ring(tenant, queue, static_cast<std::size_t>(one->leases_ended));
   }
+  HEADWORKS_TRY(first);
   return swept;
 }
 
@@ -234,14 +236,15 @@ Result<std::vector<Enqueued>> EnqueueInTransaction(sqlite3* db, Clock& clock,
   HEADWORKS_ASSIGN(const Levels levels, CheckLevels(c, program_level));
   if (levels.schema < program_level) {
     return Error{Code::kConflict,
-                 "the database is of an older level; run `headworks db migrate` first"};
+                 "the database is of an older level; open it once with `store_sqlite::Open`, or "
+                 "run `headworks db migrate`"};
   }
   HEADWORKS_TRY(c.Run("SAVEPOINT headworks_enqueue"));
   auto answers = [&]() -> Result<std::vector<Enqueued>> {
     const task_queue::QueueTime now{clock.Now(), clock.Monotonic(),
                                     task_queue::BootNumber(KernelBootId())};
     HEADWORKS_ASSIGN(const auto time, ReadQueueTime(c, now, true));
-    return QueueTransaction(c, tenant, queue, time).Enqueue(items);
+    return QueueTransaction(c, tenant, queue, time).Enqueue(items, task_queue::Digests(items));
   }();
   if (!answers && sqlite3_get_autocommit(db) == 0) {
     HEADWORKS_TRY(c.Run("ROLLBACK TO headworks_enqueue"));

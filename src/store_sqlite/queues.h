@@ -87,6 +87,7 @@ class SqliteQueues final : public task_queue::Queues,
                                     const task_queue::ItemFilter& filter) override;
   Result<task_queue::Moved> Purge(const TenantId& tenant, std::string_view queue,
                                   const task_queue::ItemFilter& filter) override;
+  Result<task_queue::Moved> Delete(const TenantId& tenant, std::string_view queue) override;
   Result<task_queue::Swept> Sweep(std::size_t limit) override;
 
  private:

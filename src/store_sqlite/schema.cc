@@ -426,8 +426,9 @@ Result<Levels> CheckLevels(Connection& connection, int program_level) {
   // have a transaction already.
   HEADWORKS_TRY(connection.Run("SAVEPOINT levels"));
   const auto read = ReadLevels(connection);
-  HEADWORKS_TRY(connection.Run("RELEASE levels"));
-  HEADWORKS_ASSIGN(const Levels levels, read);
+  const Status released = connection.Run("RELEASE levels");
+  HEADWORKS_ASSIGN(const Levels levels, read);  // some errors have ended the savepoint, too
+  HEADWORKS_TRY(released);
   if (levels.min_program > program_level) {
     return Error{
         Code::kConflict,

@@ -26,15 +26,15 @@ Bell::Seat::~Seat() {
   if (line->second.empty()) bell_.seats_.erase(line);
 }
 
-bool Bell::Seat::Wait(std::optional<Duration> at_most, const std::stop_token& stop) {
+bool Bell::Seat::Wait(Duration at_most, const std::stop_token& stop) {
   std::unique_lock lock(bell_.mutex_);
-  const auto woken = [this] { return woken_; };
-  if (at_most) {
-    rung_.wait_for(lock, stop, *at_most, woken);
-  } else {
-    rung_.wait(lock, stop, woken);
-  }
+  rung_.wait_for(lock, stop, at_most, [this] { return woken_; });
   return std::exchange(woken_, false);
+}
+
+void Bell::Seat::PassOn() {
+  const std::lock_guard lock(bell_.mutex_);
+  woken_ = true;
 }
 
 void Bell::Ring(const TenantId& tenant, std::string_view queue, std::size_t items) {
@@ -50,16 +50,6 @@ void Bell::Ring(const TenantId& tenant, std::string_view queue, std::size_t item
   }
 }
 
-void Bell::RingAll() {
-  const std::lock_guard lock(mutex_);
-  for (auto& [queue, line] : seats_) {
-    for (Seat* const seat : line) {
-      seat->woken_ = true;
-      seat->rung_.notify_one();
-    }
-  }
-}
-
 std::vector<Bell::Queue> Bell::Waited() {
   const std::lock_guard lock(mutex_);
   std::vector<Queue> queues;
@@ -70,7 +60,7 @@ std::vector<Bell::Queue> Bell::Waited() {
 
 bool Bell::AwaitWaiters(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  return occupied_.wait(lock, stop, [this] { return !seats_.empty(); });
+  return occupied_.wait(lock, stop, [this] { return !seats_.empty(); }) && !stop.stop_requested();
 }
 
 }  // namespace headworks::task_queue

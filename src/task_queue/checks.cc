@@ -20,9 +20,13 @@ Status CheckBatch(std::string_view what, std::size_t count) {
 
 /// Text without control characters.
 bool IsVisible(std::string_view text) {
-  return ValidUtf8Prefix(text) == text.size() && std::ranges::none_of(text, [](char c) {
-           return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
-         });
+  if (ValidUtf8Prefix(text) != text.size()) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c < 0x20 || c == 0x7F) return false;
+    if (c == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0) return false;  // U+0080 to 9F
+  }
+  return true;
 }
 
 Status CheckItemId(std::string_view id) {
@@ -60,9 +64,12 @@ Status CheckItem(const NewItem& item) {
   if (!parsed) {
     return Invalid(fmt::format("payload of item '{}': {}", item.id, parsed.error().message));
   }
-  HEADWORKS_TRY(CheckRange("priority", item.priority, -kMaxPriority, kMaxPriority));
-  HEADWORKS_TRY(CheckRange("delay", item.delay, Duration(), kLongestDelay));
-  return CheckRange("max_attempts", item.max_attempts, 0, kMaxAttempts);
+  const auto of = [&](std::string_view what) {
+    return fmt::format("{} of item '{}'", what, item.id);
+  };
+  HEADWORKS_TRY(CheckRange(of("priority"), item.priority, -kMaxPriority, kMaxPriority));
+  HEADWORKS_TRY(CheckRange(of("delay"), item.delay, Duration(), kLongestDelay));
+  return CheckRange(of("max_attempts"), item.max_attempts, 0, kMaxAttempts);
 }
 
 Status CheckRate(const RateLimit& rate) {
@@ -114,7 +121,8 @@ Status CheckSettle(const TenantId& tenant, std::string_view queue,
   HEADWORKS_TRY(CheckBatch("claims", settlements.size()));
   for (const Settlement& settlement : settlements) {
     if (settlement.delay) {
-      HEADWORKS_TRY(CheckRange("delay", *settlement.delay, Duration(), kLongestDelay));
+      HEADWORKS_TRY(CheckRange(fmt::format("delay of claim {}", FormatClaim(settlement.claim)),
+                               *settlement.delay, Duration(), kLongestDelay));
     }
   }
   return {};
@@ -138,10 +146,14 @@ Status CheckFilter(const TenantId& tenant, std::string_view queue, const ItemFil
   HEADWORKS_TRY(CheckBatch("items", filter.limit));
   if (filter.ids.size() > kMaxBatch) HEADWORKS_TRY(CheckBatch("ids", filter.ids.size()));
   for (const std::string& id : filter.ids) HEADWORKS_TRY(CheckItemId(id));
-  HEADWORKS_TRY(CheckRange("age", filter.older_than, Duration(), kLongestDelay));
+  HEADWORKS_TRY(CheckRange("older_than", filter.older_than, Duration(), kLongestDelay));
   for (const ItemState state : filter.states) {
     if (std::ranges::find(allowed, state) == allowed.end()) {
-      return Invalid(fmt::format("items that are {} are not for this call", StateName(state)));
+      std::string names;
+      for (const ItemState each : allowed)
+        names.append(names.empty() ? "" : ", ").append(StateName(each));
+      return Invalid(
+          fmt::format("items that are {} are not for this call; give {}", StateName(state), names));
     }
   }
   return {};
@@ -181,7 +193,8 @@ bool Fits(const ItemRecord& item, const ItemFilter& filter, std::span<const Item
   const Instant since = item.state == ItemState::kDead ? item.ended_at : item.enqueued_at;
   return std::ranges::find(states, item.state) != states.end() &&
          (filter.ids.empty() || std::ranges::find(filter.ids, item.id) != filter.ids.end()) &&
-         item.reason.find(filter.reason) != std::string::npos && since <= now - filter.older_than;
+         item.reason.find(filter.reason) != std::string::npos &&
+         (filter.older_than == Duration() || since <= now - filter.older_than);
 }
 
 std::int64_t Digest(std::string_view payload) {
@@ -189,6 +202,13 @@ std::int64_t Digest(std::string_view payload) {
   std::uint64_t value = 0;
   std::from_chars(hex.data(), hex.data() + 16, value, 16);
   return static_cast<std::int64_t>(value);
+}
+
+std::vector<std::int64_t> Digests(std::span<const NewItem> items) {
+  std::vector<std::int64_t> digests;
+  digests.reserve(items.size());
+  for (const NewItem& item : items) digests.push_back(Digest(item.payload));
+  return digests;
 }
 
 std::int64_t BootNumber(std::string_view boot_id) { return Digest(boot_id); }
@@ -207,6 +227,13 @@ Error NoSuchClaim(std::string_view queue, Claim claim) {
           fmt::format("queue '{}' has no item of claim {} any more", queue, FormatClaim(claim))};
 }
 
+Error QueueIsInUse(const QueueRecord& queue) {
+  return {Code::kConflict,
+          fmt::format("queue {} has {} items pending, {} processing and {} dead; purge them, and "
+                      "settle what is being processed, before the queue is deleted",
+                      queue.name, queue.pending, queue.processing, queue.dead)};
+}
+
 Error QueueIsFull(std::string_view queue, std::int64_t max_depth) {
   return {Code::kAtCapacity,
           fmt::format("queue '{}' would hold more than {} items; try again when some are done, or "
@@ -216,7 +243,9 @@ Error QueueIsFull(std::string_view queue, std::int64_t max_depth) {
 
 Error TooManyQueues() {
   return {Code::kAtCapacity,
-          fmt::format("this tenant has {} queues already, and may have no more", kMaxQueues)};
+          fmt::format("this tenant has {} queues already, and may have no more; `headworks queue "
+                      "delete` forgets an empty one",
+                      kMaxQueues)};
 }
 
 }  // namespace headworks::task_queue

@@ -6,14 +6,22 @@ namespace headworks::task_queue {
 
 Result<Polled> LongPoll(TaskQueue& queue, Bell& bell, Clock& clock, const PollRequest& request,
                         Duration wait, const std::stop_token& stop) {
-  const Duration end = clock.Monotonic() + wait;
+  const Duration end = clock.Monotonic() + std::min(wait, kLongestDelay);
   Bell::Seat seat(bell, request.tenant, request.queue);
-  for (;;) {
-    HEADWORKS_ASSIGN(Polled polled, queue.Poll(request));
+  Result<Polled> polled;
+  for (bool rang = false; !stop.stop_requested();) {
+    polled = queue.Poll(request);
     const Duration left = end - clock.Monotonic();
-    if (!polled.items.empty() || left <= Duration() || stop.stop_requested()) return polled;
-    seat.Wait(polled.next ? std::min(*polled.next, left) : left, stop);
+    if (polled && !polled->items.empty()) break;
+    if (!polled || left <= Duration()) {
+      // What it rang for may be there later, and nobody else has heard of it.
+      if (rang) seat.PassOn();
+      break;
+    }
+    rang |= seat.Wait(polled->next ? std::min(*polled->next, left) : left, stop);
+    if (rang && stop.stop_requested()) seat.PassOn();
   }
+  return polled;
 }
 
 }  // namespace headworks::task_queue

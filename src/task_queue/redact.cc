@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <span>
 
 namespace headworks::task_queue {
 namespace {
 
 constexpr std::string_view kMask = "***";
-constexpr std::array<std::string_view, 7> kNames{"password", "passwd", "secret",       "token",
-                                                 "api_key",  "apikey", "authorization"};
+constexpr std::array<std::string_view, 6> kNames{"password", "passwd",  "secret",
+                                                 "token",    "api_key", "apikey"};
+/// Headers, all of whose value is secret.
+constexpr std::array<std::string_view, 2> kHeaders{"authorization", "cookie"};
 constexpr std::array<std::string_view, 2> kSchemes{"bearer ", "basic "};
 
 char Lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
@@ -30,12 +33,19 @@ std::size_t WordEnd(std::string_view text, std::size_t at) {
   return at;
 }
 
-/// If a value with a secret name starts behind `at`, where the name ends and its value begins; else
-/// npos.
-std::size_t ValueOfName(std::string_view text, std::size_t at) {
-  for (const std::string_view name : kNames) {
+bool IsNameChar(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
+}
+
+/// If at `at` stands one of `names`, perhaps with more behind it ("secret_key"), where its value
+/// begins; else npos.
+std::size_t ValueOf(std::string_view text, std::size_t at,
+                    std::span<const std::string_view> names) {
+  for (const std::string_view name : names) {
     if (!StartsWith(text.substr(at), name)) continue;
     std::size_t i = at + name.size();
+    if (i < text.size() && (text[i] == '_' || text[i] == '-'))
+      while (i < text.size() && IsNameChar(text[i])) ++i;
     if (i < text.size() && (text[i] == '"' || text[i] == '\'')) ++i;
     while (i < text.size() && text[i] == ' ') ++i;
     if (i >= text.size() || (text[i] != '=' && text[i] != ':')) continue;
@@ -46,9 +56,9 @@ std::size_t ValueOfName(std::string_view text, std::size_t at) {
   return std::string_view::npos;
 }
 
-/// Where the value at `at` ends: behind its quotes' content, or with its word; one that names a
-/// scheme has a second word.
-std::size_t ValueEnd(std::string_view text, std::size_t& at) {
+/// Moves `at` to where the secret in the value at `at` begins, which is behind a quote or a scheme,
+/// and returns where it ends: with the quotes, with the line of a header, else with its word.
+std::size_t ValueEnd(std::string_view text, std::size_t& at, bool is_header) {
   if (at < text.size() && (text[at] == '"' || text[at] == '\'')) {
     const char quote = text[at++];
     std::size_t end = at;
@@ -58,7 +68,8 @@ std::size_t ValueEnd(std::string_view text, std::size_t& at) {
   for (const std::string_view scheme : kSchemes) {
     if (StartsWith(text.substr(at), scheme)) at += scheme.size();
   }
-  return WordEnd(text, at);
+  if (!is_header) return WordEnd(text, at);
+  return std::min(text.find_first_of("\r\n\"'", at), text.size());
 }
 
 /// If `at` is behind "://", where the password of a URL's user begins and ends.
@@ -83,10 +94,12 @@ std::string RedactCredentials(std::string_view text) {
     kept = end;
   };
   for (std::size_t at = 0; at < text.size(); ++at) {
-    std::size_t begin = ValueOfName(text, at);
+    std::size_t begin = ValueOf(text, at, kNames);
     std::size_t end = 0;
     if (begin != std::string_view::npos) {
-      end = ValueEnd(text, begin);
+      end = ValueEnd(text, begin, false);
+    } else if (begin = ValueOf(text, at, kHeaders); begin != std::string_view::npos) {
+      end = ValueEnd(text, begin, true);
     } else if (text.substr(at).starts_with("://") && FindUrlPassword(text, at + 3, begin, end)) {
     } else if (const auto scheme = std::ranges::find_if(
                    kSchemes, [&](std::string_view s) { return StartsWith(text.substr(at), s); });

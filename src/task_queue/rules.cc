@@ -13,6 +13,8 @@ namespace headworks::task_queue {
 namespace {
 
 constexpr Duration kWindow = std::chrono::minutes(1);
+/// Of a reason: what is redacted, of which kMaxReasonBytes are kept.
+constexpr std::size_t kReadReasonBytes = 16 * kMaxReasonBytes;
 enum Measure : std::uint8_t { kEnqueuedMeasure, kCompletedMeasure, kFailedMeasure };
 
 std::int64_t* CountOf(QueueRecord& record, ItemState state) {
@@ -72,10 +74,7 @@ void Fail(QueueRow& queue, ItemRecord& item, std::string reason, std::optional<D
 
 /// Valid UTF-8 of at most `bytes`, with a word on what was cut off.
 std::string Fitted(std::string text, std::size_t bytes) {
-  for (std::size_t valid = ValidUtf8Prefix(text); valid < text.size();
-       valid = ValidUtf8Prefix(text)) {
-    text.replace(valid, 1, "\uFFFD");
-  }
+  text = ReplaceInvalidUtf8(text);
   if (text.size() <= bytes) return text;
   constexpr std::string_view kCut = " ... (cut)";
   text.resize(bytes - kCut.size());
@@ -220,8 +219,10 @@ Result<ItemState> Settle(QueueRow& queue, ItemRecord& item, const Settlement& se
       End(queue, item, ItemState::kCompleted, now.wall);
       break;
     case Settlement::Kind::kNack:
-      Fail(queue, item, Fitted(redact(settlement.reason), kMaxReasonBytes), settlement.delay,
-           now.wall);
+      Fail(queue, item,
+           Fitted(redact(std::string_view(settlement.reason).substr(0, kReadReasonBytes)),
+                  kMaxReasonBytes),
+           settlement.delay, now.wall);
       break;
     case Settlement::Kind::kHandBack:
       --item.attempts;
@@ -286,6 +287,10 @@ void Purge(QueueRow& queue, ItemRecord& item, Instant now) {
 
 void Forget(QueueRow& queue, const ItemRecord& item) {
   if (auto* const count = CountOf(queue.record, item.state)) --*count;
+}
+
+bool HasItems(const QueueRecord& queue) {
+  return queue.pending + queue.processing + queue.dead > 0;
 }
 
 bool KeepsPayload(ItemState state) {

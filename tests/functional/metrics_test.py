@@ -171,6 +171,7 @@ class MetricsTest(MonitoredCase):
         self.look(engine)
         resource.prlimit(engine.pid, resource.RLIMIT_NOFILE, (600, 700))
         self.work(engine)
+        self.queues(engine)
         self.store_trouble(engine)
         self.counters_only_rise()
         engine.kill()
@@ -184,6 +185,35 @@ class MetricsTest(MonitoredCase):
         self.assertEqual(still, self.ELSEWHERE.keys() | self.CONSTANT)
         for file, test in self.ELSEWHERE.values():
             self.assertIn(test, (ROOT / file).read_text())
+
+    def queues(self, engine):
+        self.hw("queue", "set", "mail", "--max-attempts", "1")
+        self.look(engine)
+        self.hw("queue", "push", "mail", "1", "--id", "a")
+        self.hw("queue", "push", "mail", "1", "--id", "a")
+        self.hw("queue", "push", "mail", "2", "--id", "a")
+        self.hw("queue", "push", "mail", "1", "--id", "b")
+        self.hw("queue", "push", "mail", "1", "--id", "c")
+        for end in ("ack", "nack"):
+            item, = json.loads(self.hw("queue", "pull", "mail", "-o", "json").stdout)
+            self.hw("queue", end, "mail", item["claim"])
+        self.hw("queue", "pull", "mail")
+        self.hw("queue", "push", "mail", "1", "--id", "d")
+        self.hw("queue", "pause", "mail")
+        for name, wanted, labels in (
+                ("headworks_queue_items", 1, {"state": "pending"}),
+                ("headworks_queue_items", 1, {"state": "processing"}),
+                ("headworks_queue_items", 1, {"state": "dead"}),
+                ("headworks_queue_paused", 1, {}),
+                ("headworks_queue_enqueued_total", 4, {}),
+                ("headworks_queue_completed_total", 1, {}),
+                ("headworks_queue_failed_total", 1, {}),
+                ("headworks_queue_duplicates_total", 2, {}),
+                ("headworks_queue_differing_total", 1, {})):
+            self.assertEqual(self.value(engine, name, queue="mail", **labels), wanted,
+                             (name, labels))
+        self.assertGreater(self.value(engine, "headworks_queue_oldest_seconds", queue="mail"), 0)
+        self.look(engine)
 
     def work(self, engine):
         self.hw("run", "mixed.yaml", code=harness.FAILED)

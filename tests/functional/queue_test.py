@@ -137,6 +137,17 @@ class QueueTest(harness.Case):
         self.hw("queue", "resume", "mail")
         self.assertIn("1/3", self.ends(waiting, OK))
 
+    def test_empty_queue_is_deleted_and_one_in_use_is_not(self):
+        self.hw("queue", "delete", "mail", code=NOT_FOUND)
+        self.hw("queue", "push", "mail", "1", "--id", "a")
+        said = self.hw("queue", "delete", "mail", code=REFUSED).stderr
+        self.assertIn("1 items pending, 0 processing and 0 dead", said)
+        self.hw("queue", "purge", "mail", "--all")
+        self.assertEqual(self.queue("delete", "mail"), {"queue": "mail", "deleted": True})
+        self.assertEqual(self.queue("list"), [])
+        self.assertEqual(self.queue("push", "mail", "1", "--id", "a"),
+                         [{"id": "a", "state": "inserted"}])
+
     def test_waiting_pull_gets_what_another_process_pushes(self):
         waiting = self.start("queue", "pull", "mail", "--wait", "1m", "-o", "json")
         self.until(self.store.exists, "the store is there")

@@ -24,6 +24,7 @@ Figures SomeFigures() {
   figures.engine->lanes.push_back({.executor = "process"});
   figures.executors.emplace_back("process", executor::Metrics{.active = 3});
   figures.store_files = {{"database", 4'096}};
+  figures.queues.push_back({.name = "mail", .settings = {}});
   return figures;
 }
 

@@ -56,6 +56,9 @@ class SweeperTest : public testing::Test, public QueueAdmin {
                       const ItemFilter& filter) override {
     return real().Purge(tenant, queue, filter);
   }
+  Result<Moved> Delete(const TenantId& tenant, std::string_view queue) override {
+    return real().Delete(tenant, queue);
+  }
   QueueAdmin& real() { return db_->queues().admin(); }
 
   conformance::ManualClock clock_;

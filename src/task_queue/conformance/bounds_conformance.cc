@@ -133,6 +133,7 @@ TEST_P(QueueConformance, ReasonIsRedactedAndCutAt4KiB) {
   // Not in the middle of a character.
   std::string wide;
   while (wide.size() <= kMaxReasonBytes) wide += "é";
+  EXPECT_LE(stored(std::string(std::size_t{1} << 24, '\xFF')).size(), kMaxReasonBytes);
   EXPECT_LE(stored(wide).size(), kMaxReasonBytes);
   EXPECT_TRUE(Item("a").reason.ends_with("é ... (cut)"));
   EXPECT_EQ(stored("\xff!"), "\uFFFD!");

@@ -77,6 +77,44 @@ TEST_P(QueueConformance, PurgeRemovesItemsAndIdsOutliveThem) {
   EXPECT_EQ(*Push("a"), Enqueued::kInserted);
 }
 
+TEST_P(QueueConformance, EmptyQueueIsDeletedWithTheIdsThatItKnows) {
+  QUEUE_EXPECT_CODE(admin().Delete(kTenant, "q"), kNotFound);
+  MakeDead("dead");
+  QUEUE_EXPECT_CODE(admin().Delete(kTenant, "q"), kConflict);
+  EXPECT_EQ(admin().Purge(kTenant, "q", {})->count, 1);
+  QUEUE_EXPECT_OK(Push("held"));
+  QUEUE_EXPECT_CODE(admin().Delete(kTenant, "q"), kConflict);  // pending
+  EXPECT_EQ(Poll(), Ids{"held"});
+  QUEUE_EXPECT_CODE(admin().Delete(kTenant, "q"), kConflict);  // processing
+  EXPECT_EQ(Ack("held"), "completed");
+  QUEUE_EXPECT_CODE(admin().Delete(kOtherTenant, "q"), kNotFound);
+  const auto deleted = admin().Delete(kTenant, "q");
+  EXPECT_EQ(deleted->count, 2);
+  EXPECT_FALSE(deleted->more);
+  QUEUE_EXPECT_CODE(admin().GetQueue(kTenant, "q"), kNotFound);
+  EXPECT_EQ(*Push("held"), Enqueued::kInserted);
+  EXPECT_EQ(Queue().enqueued, 1);
+}
+
+TEST_P(QueueConformance, QueueWithManyKnownIdsIsDeletedInSteps) {
+  std::vector<NewItem> items;
+  items.reserve(kMaxBatch);
+  for (std::size_t i = 0; i < kMaxBatch; ++i)
+    items.push_back({.id = fmt::format("{}", i), .payload = "1"});
+  QUEUE_EXPECT_OK(tasks().Enqueue(kTenant, "q", items));
+  QUEUE_EXPECT_OK(Push("one more"));
+  EXPECT_EQ(admin().Purge(kTenant, "q", {.limit = kMaxBatch})->count, 1'000);
+  EXPECT_EQ(admin().Purge(kTenant, "q", {})->count, 1);
+  const auto first = admin().Delete(kTenant, "q");
+  EXPECT_EQ(first->count, 1'000);
+  EXPECT_TRUE(first->more);
+  EXPECT_EQ(*Push("one more"), Enqueued::kDuplicate);  // the queue is still there
+  const auto last = admin().Delete(kTenant, "q");
+  EXPECT_EQ(last->count, 1);
+  EXPECT_FALSE(last->more);
+  QUEUE_EXPECT_CODE(admin().GetQueue(kTenant, "q"), kNotFound);
+}
+
 TEST_P(QueueConformance, PausedQueueTakesInAndGivesNothing) {
   QUEUE_EXPECT_OK(Push("a"));
   EXPECT_EQ(Poll(), Ids{"a"});
@@ -95,6 +133,16 @@ TEST_P(QueueConformance, PausedQueueTakesInAndGivesNothing) {
   QUEUE_EXPECT_OK(admin().SetPaused(kTenant, "q", false));
   EXPECT_EQ(Poll(), (Ids{"b", "c"}));
   QUEUE_EXPECT_CODE(admin().SetPaused(kTenant, "none", true), kNotFound);
+}
+
+TEST_P(QueueConformance, LeasesOfAPausedQueueEnd) {
+  QUEUE_EXPECT_OK(Push({.id = "a", .payload = "1", .max_attempts = 1}));
+  EXPECT_EQ(Poll(), Ids{"a"});
+  QUEUE_EXPECT_OK(admin().SetPaused(kTenant, "q", true));
+  clock().Advance(minutes(5));
+  EXPECT_TRUE(tasks().Poll({.tenant = kTenant, .queue = "q"})->paused);
+  EXPECT_EQ(Item("a").state, ItemState::kDead);
+  EXPECT_EQ(Queue().dead, 1);
 }
 
 TEST_P(QueueConformance, ItemsAreListedByStateInOrderOfArrivalByPages) {

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "headworks/base/random.h"
+#include "headworks/task_queue/rules.h"
 
 namespace headworks::task_queue::conformance {
 namespace {
@@ -13,8 +14,6 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-constexpr std::array kStates{ItemState::kPending, ItemState::kProcessing, ItemState::kCompleted,
-                             ItemState::kDead,    ItemState::kCancelled,  ItemState::kPurged};
 constexpr int kIds = 40;
 
 std::string Text(const std::vector<Enqueued>& answers) {
@@ -66,7 +65,7 @@ class Trace {
         Choice{6, &Trace::Extend},    Choice{5, &Trace::Cancel},  Choice{4, &Trace::Configure},
         Choice{2, &Trace::SetPaused}, Choice{3, &Trace::Redrive}, Choice{2, &Trace::Purge},
         Choice{3, &Trace::Sweep},     Choice{6, &Trace::List},    Choice{4, &Trace::Get},
-        Choice{10, &Trace::Advance},  Choice{1, &Trace::Crash}};
+        Choice{10, &Trace::Advance},  Choice{1, &Trace::Crash},   Choice{1, &Trace::Delete}};
     int total = 0;
     for (const auto& choice : kChoices) total += choice.weight;
     auto left = static_cast<int>(Below(total));
@@ -213,6 +212,13 @@ class Trace {
     return Both([&](Queues& q) { return q.admin().Purge(kTenant, queue, filter); });
   }
 
+  bool Delete() {
+    const auto queue = AnyQueue();
+    if (Chance(50) && !Both([&](Queues& q) { return q.admin().Purge(kTenant, queue, {}); }))
+      return false;
+    return Both([&](Queues& q) { return q.admin().Delete(kTenant, queue); });
+  }
+
   bool Sweep() {
     const auto limit = static_cast<std::size_t>(1 + Below(5));
     return Both([&](Queues& q) { return q.admin().Sweep(limit); });
@@ -220,7 +226,8 @@ class Trace {
 
   bool List() {
     ItemFilter filter = AnyFilter();
-    if (Chance(60)) filter.states = {kStates[static_cast<std::size_t>(Below(kStates.size()))]};
+    if (Chance(60))
+      filter.states = {kAllStates[static_cast<std::size_t>(Below(kAllStates.size()))]};
     const auto tenant = Tenant();
     const auto queue = AnyQueue();
     return Both([&](Queues& q) { return q.admin().ListItems(tenant, queue, filter); });

@@ -111,6 +111,20 @@ TEST_P(QueueConformance, LongPollEndsWithItsTimeOrWhenToldTo) {
   EXPECT_EQ(poller.Take(), Ids());
 }
 
+TEST_P(QueueConformance, WhoeverWasWokenForALaterItemAndLeavesTellsTheNext) {
+  Poller first(*harness_, clock());
+  Poller second(*harness_, clock());
+  QUEUE_EXPECT_OK(Push({.id = "later", .payload = "1", .delay = hours(2)}));
+  while (first.counting.polls + second.counting.polls < 3) std::this_thread::yield();
+  Poller& woken = first.counting.polls == 2 ? first : second;
+  Poller& asleep = &woken == &first ? second : first;
+  woken.Stop();
+  EXPECT_EQ(woken.Take(), Ids());
+  asleep.counting.polls.wait(1);
+  asleep.Stop();
+  EXPECT_EQ(asleep.Take(), Ids());
+}
+
 TEST_P(QueueConformance, EachPushWakesOneOfThoseThatWait) {
   std::vector<std::unique_ptr<Poller>> pollers;
   for (int i = 0; i < 3; ++i) pollers.push_back(std::make_unique<Poller>(*harness_, clock()));

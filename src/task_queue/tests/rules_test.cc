@@ -52,6 +52,15 @@ TEST(Claim, ParsesWhatItFormatsAndNothingElse) {
   }
 }
 
+TEST(Bell, WhoeverAwaitsWaitersIsToldToStopAlthoughSomebodyWaits) {
+  Bell bell;
+  const Bell::Seat seat(bell, TenantId("acme"), "q");
+  std::stop_source stop;
+  EXPECT_TRUE(bell.AwaitWaiters(stop.get_token()));
+  stop.request_stop();
+  EXPECT_FALSE(bell.AwaitWaiters(stop.get_token()));
+}
+
 TEST(Bell, WhatWokeOneThatLeavesIsLeftForTheNext) {
   Bell bell;
   const TenantId tenant("t");
@@ -64,8 +73,8 @@ TEST(Bell, WhatWokeOneThatLeavesIsLeftForTheNext) {
   EXPECT_TRUE(second.Wait(Duration(1), {}));
   EXPECT_FALSE(second.Wait(Duration(1), {}));  // heard once
   EXPECT_FALSE(other.Wait(Duration(1), {}));
-  bell.RingAll();
-  EXPECT_TRUE(other.Wait(std::nullopt, {}));
+  bell.Ring(tenant, "p", 5);
+  EXPECT_TRUE(other.Wait(std::chrono::minutes(1), {}));
   EXPECT_EQ(bell.Waited().size(), 2U);
 }
 

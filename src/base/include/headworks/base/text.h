@@ -14,6 +14,9 @@ namespace headworks {
 /// Length of the longest prefix of `text` that is valid UTF-8 (RFC 3629); `text.size()` if all is.
 std::size_t ValidUtf8Prefix(std::string_view text);
 
+/// `bytes` as valid UTF-8: each byte that is not part of it becomes U+FFFD.
+std::string ReplaceInvalidUtf8(std::string_view bytes);
+
 /// The entry of `known` that `word` most likely misspells; empty if none is near.  Counts inserted,
 /// dropped, changed and swapped characters, upper and lower case being equal; a third of the word,
 /// at most 3, may be wrong.  Of equally near ones the first.  Words over 100 bytes have none.

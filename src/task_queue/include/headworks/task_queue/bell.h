@@ -1,10 +1,9 @@
 #pragma once
 
 #include <condition_variable>
-#include <cstdint>
+#include <cstddef>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -32,9 +31,10 @@ class Bell {
     ~Seat();
     Seat(const Seat&) = delete;
     Seat& operator=(const Seat&) = delete;
-    /// True once the queue rang; false after `at_most` (none = no bound), or when `stop` asks for
-    /// it.
-    bool Wait(std::optional<Duration> at_most, const std::stop_token& stop);
+    /// True once the queue rang; false after `at_most`, or when `stop` asks for it.
+    bool Wait(Duration at_most, const std::stop_token& stop);
+    /// For one that rang and leaves without an item: the next one is woken instead.
+    void PassOn();
 
    private:
     friend class Bell;
@@ -46,7 +46,6 @@ class Bell {
 
   /// Wakes as many as there are new items; those who came first.
   void Ring(const TenantId& tenant, std::string_view queue, std::size_t items);
-  void RingAll();
   /// Those that somebody waits for.
   std::vector<Queue> Waited();
   /// Blocks until somebody waits; false when `stop` asks for it.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "headworks/task_queue/task_queue.h"
 
@@ -33,12 +34,14 @@ bool Fits(const ItemRecord& item, const ItemFilter& filter, std::span<const Item
 
 /// To compare payloads by once they are gone.
 std::int64_t Digest(std::string_view payload);
+std::vector<std::int64_t> Digests(std::span<const NewItem> items);
 /// Of a boot id.
 std::int64_t BootNumber(std::string_view boot_id);
 
 Error NoSuchQueue(std::string_view queue);
 Error NoSuchItem(std::string_view queue, std::string_view id);
 Error NoSuchClaim(std::string_view queue, Claim claim);
+Error QueueIsInUse(const QueueRecord& queue);
 Error QueueIsFull(std::string_view queue, std::int64_t max_depth);
 Error TooManyQueues();
 

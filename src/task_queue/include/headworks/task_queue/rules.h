@@ -93,6 +93,8 @@ void Redrive(QueueRow& queue, ItemRecord& item, Instant now);
 void Purge(QueueRow& queue, ItemRecord& item, Instant now);
 /// The row of an item that is over is taken away.
 void Forget(QueueRow& queue, const ItemRecord& item);
+/// Whether some are pending, processing or dead.
+bool HasItems(const QueueRecord& queue);
 /// Whether an item in this state still has its payload.
 bool KeepsPayload(ItemState state);
 

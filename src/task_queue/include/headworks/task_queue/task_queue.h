@@ -193,7 +193,8 @@ struct ItemRecord {
 ///
 /// Atomicity.  Each call is one transaction, durable when it returns.
 /// Threads.  All methods may be called concurrently; callers that wait for the same commit share
-/// it. Errors.  kInvalidArgument: an argument out of bounds (the message says which and how).
+///   it.
+/// Errors.  kInvalidArgument: an argument out of bounds (the message says which and how).
 ///   kUnavailable: it may have happened; every call may be repeated, except Poll, whose items then
 ///   come again when their leases end.
 class TaskQueue {
@@ -221,8 +222,8 @@ class TaskQueue {
                                              std::span<const Claim> claims,
                                              Duration visibility) = 0;
   /// A pending or dead item becomes cancelled; one that is being processed does so unless its
-  /// holder acknowledges it, and its holder is told by Extend.  Returns its state now. kConflict:
-  /// it is completed or purged.  kNotFound.
+  /// holder acknowledges it, and its holder is told by Extend.  Returns its state now.
+  /// kConflict: it is completed or purged.  kNotFound.
   virtual Result<ItemState> Cancel(const TenantId& tenant, std::string_view queue,
                                    std::string_view id) = 0;
 };
@@ -279,7 +280,7 @@ struct ItemFilter {
   std::size_t limit = 100;
 };
 
-/// What one call of Redrive or Purge did.  If `more`, call again with `after`.
+/// What one call of Redrive, Purge or Delete did.  If `more`, call again with `after`.
 struct Moved {
   std::int64_t count = 0;
   bool more = false;
@@ -316,15 +317,19 @@ class QueueAdmin {
   };
   virtual Result<ItemWithPayload> GetItem(const TenantId& tenant, std::string_view queue,
                                           std::string_view id) = 0;
-  /// Makes dead items pending, with all their attempts; others that the filter names are passed
-  /// over, so that twice is harmless.  Only kDead may be asked for.
+  /// Makes dead items pending, with all their attempts, whatever `max_depth` says; others that the
+  /// filter names are passed over, so that twice is harmless.  Only kDead may be asked for.
   virtual Result<Moved> Redrive(const TenantId& tenant, std::string_view queue,
                                 const ItemFilter& filter) = 0;
   /// Removes pending and dead items (the default is both); their ids stay known for `dedup_window`.
   virtual Result<Moved> Purge(const TenantId& tenant, std::string_view queue,
                               const ItemFilter& filter) = 0;
+  /// Forgets a queue: its settings, its figures and the ids that it remembers, at most kMaxBatch
+  /// of them a call; `count` is the ids.  kConflict: it has items that are pending, processing or
+  /// dead.
+  virtual Result<Moved> Delete(const TenantId& tenant, std::string_view queue) = 0;
   /// Ends what leases have run out, and forgets what is over, in all queues of all tenants; at most
-  /// `limit` of each in one queue.  Poll and Enqueue do as much for the queue that they use.
+  /// `limit` of each in one queue.  Poll and Enqueue do some of it for the queue that they use.
   virtual Result<Swept> Sweep(std::size_t limit) = 0;
 };
 
