@@ -462,6 +462,30 @@ std::string Diagnose(const CLI::App& root, int argc, const char* const* argv,
   return message;
 }
 
+// CLI11 takes "[a,b]" for two values where an option may have several.  Here it is a text like any
+// other: a mark that it does not know stands behind it until the option has it.
+constexpr char kBracketMark = '\x01';
+
+std::vector<std::string> MarkBrackets(int argc, const char* const* argv) {
+  std::vector<std::string> words(argv, argv + argc);
+  for (std::string& word : words)
+    if (word.starts_with('[') && word.ends_with(']')) word += kBracketMark;
+  return words;
+}
+
+void KeepBrackets(CLI::App& app) {
+  const CLI::Validator unmark(
+      [](std::string& word) {
+        if (word.starts_with('[') && word.ends_with(kBracketMark)) word.pop_back();
+        return std::string();
+      },
+      "");
+  for (CLI::Option* option : app.get_options())
+    if (option->get_items_expected_max() > 0) option->transform(unmark);
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    KeepBrackets(*command);
+}
+
 }  // namespace
 
 ParseResult ParseCommandLine(int argc, const char* const* argv,
@@ -471,7 +495,12 @@ ParseResult ParseCommandLine(int argc, const char* const* argv,
   const auto tree = std::make_shared<CommandTree>(result.command, environment);
   CLI::App& app = tree->app();
   try {
-    app.parse(argc, argv);
+    KeepBrackets(app);
+    const std::vector<std::string> marked = MarkBrackets(argc, argv);
+    std::vector<const char*> words;
+    words.reserve(marked.size());
+    for (const std::string& word : marked) words.push_back(word.c_str());
+    app.parse(argc, words.data());
   } catch (const CLI::Success& help) {
     result.exit = app.exit(help) == 0 ? Exit::kOk : Exit::kUsage;
     return result;

@@ -182,7 +182,7 @@ Status CheckLines(const Context& context, const QueueArgs& args, std::string_vie
   HEADWORKS_TRY(ForEachLine(text, [&](int number, std::string_view line) -> Status {
     ++items;
     const NewItem item = make(line);
-    const Status fine = CheckEnqueue(context.tenant(), args.queue, {&item, 1});
+    const Status fine = task_queue::CheckEnqueue(context.tenant(), args.queue, {&item, 1});
     if (fine) return {};
     return Error{fine.error().code, fmt::format("line {}: {}", number, fine.error().message)};
   }));

@@ -33,24 +33,6 @@ class QueueTree {
     return leaf;
   }
 
-  /// Any number of texts.  CLI11 would take "[a,b]" for two of them in an option that may have
-  /// several, so it gets the first and the rest are what it has no option for.
-  CLI::Option& AddWords(CLI::App& leaf, const char* name, const char* description,
-                        const std::string& type) {
-    leaf.allow_extras();
-    leaf.parse_complete_callback([&args = args_, &leaf] {
-      for (const std::string& word : leaf.remaining()) {
-        if (word.starts_with('-')) throw CLI::ExtrasError(leaf.get_name(), {word});
-        args.ids.push_back(word);
-      }
-    });
-    return *leaf.add_option(name, args_.ids, description)
-                ->expected(1)
-                ->allow_extra_args(false)
-                ->type_name(type)
-                ->option_text(type + " ...");
-  }
-
   static void AddDuration(CLI::App& leaf, DurationArg& to, const char* description) {
     leaf.add_option(to.flag, to.text, description)->type_name("DURATION");
   }
@@ -83,7 +65,7 @@ class QueueTree {
   }
 
   CLI::App& AddClaims(CLI::App& leaf) {
-    AddWords(leaf, "claims", "As pull printed them", "CLAIM").required();
+    leaf.add_option("claims", args_.ids, "As pull printed them")->required()->type_name("CLAIM");
     return leaf;
   }
 
@@ -103,7 +85,7 @@ class QueueTree {
   }
 
   CLI::App& AddIds(CLI::App& leaf, bool required) {
-    AddWords(leaf, "ids", "Ids of items", "ID").required(required);
+    leaf.add_option("ids", args_.ids, "Ids of items")->type_name("ID")->required(required);
     return leaf;
   }
 

@@ -137,6 +137,56 @@ class QueueTest(harness.Case):
         self.hw("queue", "resume", "mail")
         self.assertIn("1/3", self.ends(waiting, OK))
 
+    def test_id_in_brackets_is_one_id(self):
+        for name in ("a", "b", "[a,b]"):
+            self.hw("queue", "push", "mail", "1", "--id", name)
+        self.assertEqual(self.queue("cancel", "mail", "[a,b]"),
+                         [{"id": "[a,b]", "state": "cancelled"}])
+        self.assertEqual(self.queue("purge", "mail", "[a,b]", "b")["items"], 1)
+        self.assertEqual(self.queue("show", "mail", "a")["state"], "pending")
+
+    def test_what_was_pulled_and_not_read_is_handed_back(self):
+        self.hw("queue", "push", "mail", "1", "--id", "a")
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([self.program, "queue", "pull", "mail"], env=self.env,
+                                  stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, UNAVAILABLE)
+        self.assertIn("1 items were handed back to queue mail", done.stderr)
+        self.assertEqual(self.pull("mail")[0]["attempt"], 1)
+
+    def test_lines_are_checked_before_the_first_is_stored(self):
+        lines = self.dir / "lines"
+        lines.write_text("1\n" * 1_000 + "  \r\n" + "{\n")
+        said = self.hw("queue", "push", "mail", f"@{lines}", "--lines", code=USAGE).stderr
+        self.assertIn("line 1002: ", said)
+        self.assertEqual(self.queue("list"), [])
+        lines.write_text("1\n" * 1_500)
+        self.hw("queue", "set", "mail", "--max-depth", "1200")
+        done = self.hw("queue", "push", "mail", f"@{lines}", "--lines", code=UNAVAILABLE)
+        self.assertEqual(len(done.stdout.splitlines()), 1_000)
+        for nothing in ("", "\n \n"):
+            lines.write_text(nothing)
+            self.hw("queue", "push", "mail", f"@{lines}", "--lines", code=USAGE)
+        self.hw("queue", "push", "mail", f"@{self.dir}", "--lines", code=UNAVAILABLE)
+
+    def test_many_processes_may_be_the_first_to_use_a_store(self):
+        pushes = [self.start("queue", "push", "mail", "1", "--id", n) for n in range(12)]
+        for push in pushes:
+            self.ends(push, OK)
+        self.assertEqual(self.queue("stats", "mail")["pending"], 12)
+
+    def test_name_of_the_user_may_be_anything(self):
+        self.hw("queue", "push", "mail", "1", "--id", "a")
+        self.env["USER"] = "\x1b[1m\udcff" + "x" * 300
+        self.assertEqual(self.pull("mail")[0]["id"], "a")
+        self.assertTrue(self.queue("show", "mail", "a")["holder"].startswith("?[1m\ufffdxxx"))
+
+    def test_empty_id_and_empty_lease_are_refused(self):
+        self.hw("queue", "push", "mail", "1", "--id", "", code=USAGE)
+        self.hw("queue", "pull", "mail", "--visibility", "0s", code=USAGE)
+        self.hw("queue", "list", "--limit", "5", code=USAGE)
+        self.hw("queue", "purge", "mail", "a", "--all", code=USAGE)
+
     def test_empty_queue_is_deleted_and_one_in_use_is_not(self):
         self.hw("queue", "delete", "mail", code=NOT_FOUND)
         self.hw("queue", "push", "mail", "1", "--id", "a")
