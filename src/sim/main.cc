@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "headworks/sim/queue_schedule.h"
 #include "headworks/sim/schedule.h"
 
 namespace {
@@ -16,6 +17,7 @@ constexpr std::string_view kUsage =
     "[--no-limits]\n"
     "       headworks-sim --seed S [--trace] [--store memory|sqlite] [--restart] [--plain] "
     "[--no-limits]\n"
+    "       headworks-sim --queue [--seeds N] [--first S | --seed S [--trace]]\n"
     "\n"
     "  --seeds N     run N schedules (1000)\n"
     "  --first S     beginning with this seed (1)\n"
@@ -24,12 +26,15 @@ constexpr std::string_view kUsage =
     "  --store KIND  memory (default) or sqlite\n"
     "  --restart     the engine's process ends after every commit\n"
     "  --plain       no task has a condition or a deadline\n"
-    "  --no-limits   no pools and no concurrency keys\n";
+    "  --no-limits   no pools and no concurrency keys\n"
+    "  --queue       durable queues alone, without an engine; runs are items then, rounds calls\n";
 
 struct Arguments {
   std::uint64_t first = 1;
   std::uint64_t seeds = 1'000;
   headworks::sim::ScheduleOptions schedule;
+  headworks::sim::ScheduleResult (*run)(const headworks::sim::ScheduleOptions&) =
+      headworks::sim::RunSchedule;
 };
 
 std::optional<std::uint64_t> Number(std::string_view text) {
@@ -53,6 +58,10 @@ std::optional<Arguments> Parse(int argc, char** argv) {
     }
     if (flag == "--no-limits") {
       arguments.schedule.limits = false;
+      continue;
+    }
+    if (flag == "--queue") {
+      arguments.run = headworks::sim::RunQueueSchedule;
       continue;
     }
     if (flag == "--plain") {
@@ -96,7 +105,7 @@ int main(int argc, char** argv) {
   for (std::uint64_t n = 0; n < arguments->seeds; ++n) {
     auto options = arguments->schedule;
     options.seed = arguments->first + n;
-    auto result = headworks::sim::RunSchedule(options);
+    auto result = arguments->run(options);
     rounds += result.rounds;
     crashes += result.crashes;
     runs += result.runs;
@@ -108,7 +117,7 @@ int main(int argc, char** argv) {
     }
     if (++failed <= kMostTraces && !options.trace) {
       options.trace = true;
-      result = headworks::sim::RunSchedule(options);
+      result = arguments->run(options);
     }
     for (const auto& line : result.trace) fmt::print("{}\n", line);
     fmt::print("seed {}: {}\n", options.seed, result.violation);
