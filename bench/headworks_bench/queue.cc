@@ -238,6 +238,7 @@ Figure Threads(const Options& options) {
   const Stopwatch watch;
   {
     std::vector<std::jthread> threads;
+    threads.reserve(kThreads);
     for (std::int64_t t = 0; t < kThreads; ++t)
       threads.emplace_back([&, t] {
         for (std::int64_t n = 0; n < each; ++n) queue.Push(1 + t * each + n, 1);

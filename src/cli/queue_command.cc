@@ -453,6 +453,7 @@ Result<Exit> PullItems(const Context& context, const QueueArgs& args) {
   if (!OutputIsBroken() || polled.items.empty()) return Exit::kOk;
   // Nobody knows of these claims.
   std::vector<Settlement> unread;
+  unread.reserve(polled.items.size());
   for (const ClaimedItem& item : polled.items)
     unread.push_back({.claim = item.claim, .kind = Settlement::Kind::kHandBack});
   HEADWORKS_TRY(queues.tasks().Settle(context.tenant(), args.queue, unread));

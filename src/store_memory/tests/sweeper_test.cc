@@ -73,6 +73,7 @@ TEST_F(SweeperTest, SweepsOnceASecondAndGoesOnWhileThereIsMore) {
   const TenantId tenant("t");
   auto& tasks = db_->queues().tasks();
   std::vector<NewItem> items;
+  items.reserve(1'500);
   for (int i = 0; i < 1'500; ++i) items.push_back({.id = std::to_string(i), .payload = "1"});
   ASSERT_TRUE(tasks.Enqueue(tenant, "q", std::span(items).first(1'000)));
   ASSERT_TRUE(tasks.Enqueue(tenant, "q", std::span(items).subspan(1'000)));

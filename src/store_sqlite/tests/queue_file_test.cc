@@ -27,7 +27,6 @@ namespace {
 using store::conformance::kTenant;
 using task_queue::ClaimedItem;
 using task_queue::Enqueued;
-using task_queue::ItemState;
 using task_queue::NewItem;
 using task_queue::Settlement;
 using task_queue::conformance::ManualClock;

@@ -28,6 +28,7 @@ TEST_P(QueueConformance, PayloadIsJsonOfAtMost8MiB) {
 TEST_P(QueueConformance, BytesOfOneCallAreBounded) {
   const std::string large = JsonOf(kMaxPayloadBytes);
   std::vector<NewItem> items;
+  items.reserve(8);
   for (int i = 0; i < 8; ++i) items.push_back({.id = fmt::format("{}", i), .payload = large});
   QUEUE_EXPECT_OK(tasks().Enqueue(kTenant, "q", items));  // 64 MiB
   QUEUE_EXPECT_OK(Push("one-more"));
