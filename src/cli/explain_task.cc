@@ -51,7 +51,9 @@ void ExplainWaiting(const RunView& view, TaskNo task, std::vector<std::string>& 
     lines.push_back("the engine has yet to take up what its upstreams ended in");
 }
 
-void ExplainReady(const RunView& view, std::vector<std::string>& lines) {
+void ExplainReady(const RunView& view, bool engine_live, std::vector<std::string>& lines) {
+  // Then something else keeps it, and is told.
+  if (!engine_live || view.header.paused_at != Instant{}) return;
   const std::uint32_t live = view.count(TaskState::kQueued) + view.count(TaskState::kRunning);
   const int most = view.workflow->definition().max_parallel;
   if (most > 0 && live >= static_cast<std::uint32_t>(most))
@@ -192,9 +194,10 @@ void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& 
   if (const model::AttemptRecord* last = view.LastAttempt(task)) {
     const bool no_more =
         last->outcome.verdict == model::Verdict::kRetry && state.state == TaskState::kFailed;
-    lines.push_back(fmt::format("its last attempt, try {}, ended in {} ({})", last->try_no,
-                                no_more ? "failure" : model::VerdictName(last->outcome.verdict),
-                                DescribeEnd(view, *last)));
+    lines.push_back(fmt::format(
+        "its last attempt, try {}, {} {} ({})", last->try_no,
+        CameTooLate(*last) ? "came too late to count: it ended in" : "ended in",
+        no_more ? "failure" : model::VerdictName(last->outcome.verdict), DescribeEnd(view, *last)));
     if (!last->outcome.error.empty() && !StoppedByDeadline(view, *last))
       lines.push_back(fmt::format("error: {}", last->outcome.error));
   }
@@ -246,7 +249,7 @@ std::vector<std::string> ExplainTask(const RunView& view, TaskNo task, bool engi
       else if (state.reason == model::Reason::kPermit)
         ExplainPermits(view, task, now, lines);
       else
-        ExplainReady(view, lines);
+        ExplainReady(view, engine_live, lines);
       break;
     case TaskState::kQueued:
     case TaskState::kRunning: {

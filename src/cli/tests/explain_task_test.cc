@@ -85,6 +85,14 @@ TEST_F(ExplainTaskTest, ReadyWaitsForCreditOrForMaxParallel) {
   EXPECT_NE(Explain("a").find("max_parallel of 2"), std::string::npos);
 }
 
+TEST_F(ExplainTaskTest, ReadyTaskOfAPausedRunOrWithoutAnEngineWaitsForThatAlone) {
+  task("a").state = TaskState::kReady;
+  EXPECT_EQ(Explain("a", false).find("waits for credit"), std::string::npos) << Explain("a", false);
+  view_.header.paused_at = kNow - seconds(5);
+  EXPECT_NE(Explain("a").find("the run is paused"), std::string::npos);
+  EXPECT_EQ(Explain("a").find("waits for credit"), std::string::npos) << Explain("a");
+}
+
 TEST_F(ExplainTaskTest, PermitNamesThePoolWhatIsHeldAndByWhom) {
   auto definition = view_.workflow->definition();
   definition.tasks[0].pool = "gpu";
@@ -201,6 +209,7 @@ TEST_F(ExplainTaskTest, SettledSaysHowItEnded) {
   model::AttemptRecord attempt;
   attempt.task = No("a");
   attempt.try_no = 3;
+  attempt.queued_at = kNow;
   attempt.outcome.verdict = model::Verdict::kFailed;
   attempt.outcome.reason = model::Reason::kExitCode;
   attempt.outcome.exit_code = 7;
@@ -214,6 +223,18 @@ TEST_F(ExplainTaskTest, SettledSaysHowItEnded) {
 
   task("b").state = TaskState::kUpstreamFailed;
   EXPECT_NE(Explain("b").find("upstream task a is failed"), std::string::npos);
+}
+
+TEST_F(ExplainTaskTest, EndOfAnAttemptAfterItsTaskWasGivenUpChangedNothing) {
+  task("a").state = TaskState::kFailed;
+  task("a").reason = model::Reason::kPendingTimeout;
+  model::AttemptRecord attempt;
+  attempt.task = No("a");
+  attempt.outcome.verdict = model::Verdict::kSucceeded;
+  view_.AddAttempt(attempt);
+  EXPECT_NE(Explain("a").find("try 1, came too late to count: it ended in succeeded"),
+            std::string::npos)
+      << Explain("a");
 }
 
 TEST_F(ExplainTaskTest, LevelIsTheLongestWayFromARoot) {
