@@ -50,8 +50,8 @@ Figures BurnDown(const Options& options) {
     const Spent floor = MeasureFloor(
         scratch.path() / "floor.db",
         {.waves = waves, .run_per_task = true, .events = engine.written.events / runs});
-    const std::int64_t rows =
-        2 * runs + 2 * engine.written.tasks + engine.written.attempts + engine.written.events;
+    const std::int64_t rows = std::int64_t{2} * runs + 2 * engine.written.tasks +
+                              engine.written.attempts + engine.written.events;
     figures.push_back({.workload = "W1",
                        .what = fmt::format("{} single-task runs, inline", runs),
                        .unit = "runs/s",

@@ -35,6 +35,7 @@ TEST(SqliteQueueThreads, OneIdFromManyProducersIsOneItemAndTheFirstPayloadStands
   std::array<std::atomic<int>, kIds> winner{};
   {
     std::vector<std::jthread> threads;
+    threads.reserve(kThreads);
     for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {
         auto& queue = databases[static_cast<std::size_t>(t % 2)]->queues().tasks();
@@ -70,6 +71,7 @@ TEST(SqliteQueueThreads, ManyLongPollsTakeEachItemOnce) {
   std::stop_source done;
   {
     std::vector<std::jthread> pollers;
+    pollers.reserve(kPollers);
     for (int p = 0; p < kPollers; ++p) {
       pollers.emplace_back([&] {
         while (!done.stop_requested()) {
@@ -110,6 +112,7 @@ TEST(GroupWriter, WritesThatWaitShareACommitAndABadOneFailsAlone) {
   const auto wal = fs::file_size(folder.File("db-wal"));
   {
     std::vector<std::jthread> threads;
+    threads.reserve(kThreads);
     std::unique_lock busy(core->writer_mutex());
     for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {

@@ -127,6 +127,7 @@ TEST_P(QueueConformance, WhoeverWasWokenForALaterItemAndLeavesTellsTheNext) {
 
 TEST_P(QueueConformance, EachPushWakesOneOfThoseThatWait) {
   std::vector<std::unique_ptr<Poller>> pollers;
+  pollers.reserve(3);
   for (int i = 0; i < 3; ++i) pollers.push_back(std::make_unique<Poller>(*harness_, clock()));
   QUEUE_EXPECT_OK(Push("a"));
   QUEUE_EXPECT_OK(Push("b"));

@@ -81,7 +81,7 @@ std::string CodeOf(const Result<T>& result) {
 /// Expects success and shows the error's message otherwise.
 #define EXPECT_OK(expression)                                                     \
   do {                                                                            \
-    auto expect_ok_result = (expression);                                         \
+    const auto& expect_ok_result = (expression);                                  \
     EXPECT_TRUE(expect_ok_result.has_value())                                     \
         << #expression << ": "                                                    \
         << (expect_ok_result ? std::string() : expect_ok_result.error().message); \

@@ -106,7 +106,7 @@ class QueueConformance : public testing::TestWithParam<Adapter> {
 /// Expects success and shows the error's message otherwise.
 #define QUEUE_EXPECT_OK(expression)                                               \
   do {                                                                            \
-    auto expect_ok_result = (expression);                                         \
+    const auto& expect_ok_result = (expression);                                  \
     EXPECT_TRUE(expect_ok_result.has_value())                                     \
         << #expression << ": "                                                    \
         << (expect_ok_result ? std::string() : expect_ok_result.error().message); \
