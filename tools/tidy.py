@@ -31,18 +31,22 @@ ARROWS = {
     **{store: ["base", "model", "store", "task_queue"] for store in STORES},
     **{executor: ["base", "model", "executor", "log_store"] for executor in EXECUTORS},
     "executor_inline": ["base", "model", "executor", "author"],
-    "executor_queue": ["base", "model", "executor", "log_store", "task_queue"],
+    "worker_api": ["base", "model", "executor", "log_store"],
+    "executor_queue": ["base", "model", "executor", "log_store", "worker_api"],
     "dispatch": ["base", "model", "executor", "dispatcher", "task_queue"],
     "engine": ["base", "metrics", "model", "store", "dispatcher", "executor", "control"],
     **{subject: ["base", "model", "spec", "expr", *PORTS] for subject in SUBJECTS},
-    "worker": ["base", "model", "control", "task_queue", "executor"],
+    "worker": ["base", "model", "author", "executor", "executor_inline", "executor_process",
+               "log_store", "worker_api"],
+    "rpc": ["base", "model", "executor", "log_store", "worker_api"],
     "server": ["base", "model", "control", "task_queue", "executor"],
 }
 ARROWS["runner"] = ["base", "metrics", "expr", "model", "author", "spec", *PORTS, "log_store",
-                    "log_store_sqlite", *STORES, *EXECUTORS, "dispatch", "engine", *SUBJECTS]
+                    "log_store_sqlite", *STORES, *EXECUTORS, "token", "worker_api", "dispatch",
+                    "engine", *SUBJECTS]
 # Surfaces start and command over `control`, and read over the query half of `store`.
-SURFACE = ["base", "metrics", "metrics_http", "expr", "model", "author", "spec", "control", "store", "task_queue", "log_store", "runner", "worker",
-           "server"]
+SURFACE = ["base", "metrics", "metrics_http", "expr", "model", "author", "spec", "control", "store",
+           "task_queue", "log_store", "runner", "token", "worker_api", "worker", "rpc", "server"]
 ARROWS["cli"] = ARROWS["python"] = SURFACE
 ARROWS["bin"] = [*SURFACE, "cli"]
 # Whole-engine proofs name every adapter, like the runner.
@@ -59,7 +63,7 @@ LIBRARIES = {
     r"CLI/": ["cli", "bin"],
     r"openssl/": ["base", "token"],
     r"boost/(asio|beast)": ["metrics_http"],
-    r"grpcpp/": ["worker", "server"],
+    r"grpcpp/": ["rpc"],
 }
 
 # What the real adapters alone may call, and which they are (path prefixes below src/).

@@ -92,6 +92,14 @@ TaskBuilder& TaskBuilder::Pool(std::string name, int weight) {
   task_.weight = weight;
   return *this;
 }
+TaskBuilder& TaskBuilder::Queue(std::string name) {
+  task_.queue = std::move(name);
+  return *this;
+}
+TaskBuilder& TaskBuilder::Requires(std::vector<std::string> labels) {
+  task_.required = std::move(labels);
+  return *this;
+}
 TaskBuilder& TaskBuilder::Priority(int priority) {
   task_.priority = priority;
   return *this;

@@ -61,6 +61,7 @@ class FieldChecker {
   void CheckCondition(const std::string& at, const std::optional<RetryCondition>& condition);
   void CheckId(const std::string& at, const Task& task);
   void CheckPool(const std::string& at, const Task& task);
+  void CheckQueue(const std::string& at, const Task& task);
 
   const WorkflowDefinition& definition_;
   FaultList& faults_;
@@ -271,6 +272,7 @@ void FieldChecker::CheckTask(const Task& task) {
   Range(at, "grace", task.grace, Duration(0));
   Range(at, "priority", task.priority, -1'000, 1'000);
   CheckPool(at, task);
+  CheckQueue(at, task);
   for (auto& [field, message] : CheckResources(task.resources))
     faults_.Add("HW1111", fmt::format("{}.resources.{}", at, field), std::move(message));
 }
@@ -284,6 +286,22 @@ void FieldChecker::CheckPool(const std::string& at, const Task& task) {
   if (task.pool.empty() && task.weight != Task{}.weight)
     faults_.Add("HW1117", at + ".weight",
                 "says nothing without a pool; name the pool, or remove it");
+}
+
+void FieldChecker::CheckQueue(const std::string& at, const Task& task) {
+  if (!task.queue.empty() && !IsPoolName(task.queue))
+    faults_.Add("HW1122", at + ".queue",
+                fmt::format("{} cannot name a queue; use letters, digits, _ and -, at most 64",
+                            QuoteJson(task.queue)));
+  if (task.required.size() > kMaxLabels)
+    faults_.Add("HW1122", at + ".requires",
+                fmt::format("lists {} labels; at most {}", task.required.size(), kMaxLabels));
+  for (std::size_t i = 0; i < std::min(task.required.size(), kMaxLabels); ++i)
+    if (const std::string& label = task.required[i];
+        label.empty() || label.size() > kMaxLabelBytes || ValidUtf8Prefix(label) != label.size())
+      faults_.Add("HW1122", fmt::format("{}.requires[{}]", at, i),
+                  fmt::format("{} cannot be a label; use 1 to {} bytes of text",
+                              QuoteJson(label.substr(0, kMaxLabelBytes)), kMaxLabelBytes));
 }
 
 std::string FieldOf(TaskRole role, const std::string& id) {

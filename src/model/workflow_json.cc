@@ -219,6 +219,8 @@ void WriteTask(Writer& w, const Task& task) {
   w.Number("priority", task.priority, usual.priority);
   w.Text("pool", task.pool);
   w.Number("weight", task.weight, usual.weight);
+  w.Text("queue", task.queue);
+  w.List("requires", task.required);
   w.Text("trigger_rule", TriggerRuleName(task.trigger_rule), TriggerRuleName(usual.trigger_rule));
   w.Bool("allow_failure", task.allow_failure);
   w.Text("idempotency_key", task.idempotency_key);
@@ -383,6 +385,8 @@ Task ReadTask(const json::object& object, bool& good) {
   r.Number("priority", task.priority);
   r.Text("pool", task.pool);
   r.Number("weight", task.weight);
+  r.Text("queue", task.queue);
+  r.List("requires", task.required);
   if (r.Find("trigger_rule") != nullptr) {
     std::string name;
     r.Text("trigger_rule", name);

@@ -268,6 +268,8 @@ json::object TaskJson(const model::Workflow& workflow, const std::vector<TaskNo>
   object["priority"] = task.priority;
   AddText(object, "pool", task.pool);
   if (!task.pool.empty()) object["weight"] = task.weight;
+  AddText(object, "queue", task.queue);
+  AddList(object, "requires", task.required);
   object["allow_failure"] = task.allow_failure;
   AddText(object, "idempotency_key", task.idempotency_key);
   AddMap(object, "labels", task.labels);

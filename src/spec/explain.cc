@@ -170,6 +170,9 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "The operator bounds what one task may ask for (`max_task_resources`, docs/configuration.md): "
      "the task would be refused when it is to start. Ask for less, or have the bound raised; "
      "`headworks config show` says what it is and where it is set."},
+    {"HW1122", "a queue or label that is not taken",
+     "`queue` names a queue of workers: letters, digits, _ and -, at most 64. `requires` lists "
+     "labels that a worker must have, such as `gpu` or `region=eu`: at most 64 of 1 to 128 bytes."},
     {"HW1201", "an unknown parameter",
      "-p name=value sets a parameter that the workflow declares under `params`. The message names "
      "the nearest one."},

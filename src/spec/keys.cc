@@ -449,6 +449,27 @@ constexpr auto kTaskKeys = std::to_array<Entry<TaskDraft>>({
       .least = 1,
       .most = 1'000'000},
      Set<&Task::weight>},
+    {{.name = "queue",
+      .type = Type::kText,
+      .usual = "default",
+      .example = "gpu",
+      .since = kSince,
+      .text = "Where workers run the tasks: the queue that its worker comes to.",
+      .in_defaults = true},
+     [](Reader& r, NodeNo v, TaskDraft& t) {
+       r.Text(v, t.queue);
+       if (t.queue == model::kDefaultQueue) t.queue.clear();
+     }},
+    {{.name = "requires",
+      .type = Type::kTexts,
+      .usual = "[]",
+      .example = "[gpu, region=eu]",
+      .since = kSince,
+      .text = "Labels that its worker must have.",
+      .in_defaults = true},
+     [](Reader& r, NodeNo v, TaskDraft& t) {
+       r.Texts(v, "requires takes a label of workers, or a list of them", t.required);
+     }},
     {{.name = "idempotency_key",
       .type = Type::kTemplate,
       .usual = "",
@@ -663,8 +684,6 @@ constexpr auto kResourceKeys = std::to_array<Entry<model::Resources>>({
 constexpr auto kReserved = std::to_array<ReservedKey>({
     {"schedule", "comes with the scheduler", "let cron call `headworks run`"},
     {"triggers", "comes with the scheduler", "start runs with `headworks run`"},
-    {"queue", "comes with remote workers", "remove it, all tasks run here"},
-    {"requires", "comes with remote workers", "remove it, all tasks run here"},
     {"image", "comes with containers", "call docker or podman in the command"},
     {"container", "comes with containers", "call docker or podman in the command"},
     {"secrets", "comes with the secret store", "name the variable under inherit_env"},

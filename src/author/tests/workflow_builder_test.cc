@@ -37,6 +37,8 @@ TEST(WorkflowBuilder, SetsEverythingThatAModelHas) {
       .Grace(1s)
       .Priority(7)
       .Pool("gpu", 3)
+      .Queue("big")
+      .Requires({"gpu", "region=eu"})
       .AllowFailure()
       .Env("A", "1")
       .InheritEnv({"PATH"})
@@ -65,6 +67,9 @@ TEST(WorkflowBuilder, SetsEverythingThatAModelHas) {
   EXPECT_EQ(d.concurrency, (model::Concurrency{.key = "params.city", .limit = 2}));
   EXPECT_EQ(workflow.task(*workflow.Find("fetch")).pool, "gpu");
   EXPECT_EQ(workflow.task(*workflow.Find("fetch")).weight, 3);
+  EXPECT_EQ(workflow.task(*workflow.Find("fetch")).queue, "big");
+  EXPECT_EQ(workflow.task(*workflow.Find("fetch")).required,
+            (std::vector<std::string>{"gpu", "region=eu"}));
   ASSERT_EQ(workflow.size(), 5U);
   const model::Task& fetch = d.tasks[0];
   EXPECT_EQ(fetch.id, "fetch");

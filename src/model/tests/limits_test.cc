@@ -138,6 +138,20 @@ TEST(Permits, RetryAsksAnew) {
   EXPECT_EQ(t.At("a").epoch, Epoch(2));
 }
 
+TEST(Limits, QueuesAndLabelsHaveBounds) {
+  auto d = Pooled();
+  d.tasks[0].queue = std::string(64, 'q');
+  d.tasks[0].required.assign(64, std::string(128, 'l'));
+  EXPECT_EQ(CodesOf(Workflow::Check(d)), Codes{});
+  d.tasks[0].queue += 'q';
+  d.tasks[0].required[1] += 'l';
+  d.tasks[0].required[2] = "";
+  d.tasks[1].required.assign(65, "l");
+  EXPECT_EQ(CodesOf(Workflow::Check(d)),
+            (Codes{"HW1122 tasks.a.queue", "HW1122 tasks.a.requires[1]",
+                   "HW1122 tasks.a.requires[2]", "HW1122 tasks.b.requires"}));
+}
+
 TEST(Limits, AreCheckedWithTheWorkflow) {
   auto d = Pooled();
   EXPECT_EQ(CodesOf(Workflow::Check(d)), Codes{});

@@ -155,6 +155,18 @@ TEST(Language, EmptyPoolTakesAwayThatOfDefaultsWithItsWeight) {
   ExpectSays(Task("pool: '', weight: 2"), "HW1117 says nothing without a pool");
 }
 
+TEST(Language, QueuesAndLabelsAreCheckedWherePeopleWroteThem) {
+  const auto definition = Good(
+      "version: 1\ndefaults: {queue: gpu, requires: [a100]}\ntasks:\n"
+      "  a: {run: x}\n  b: {run: x, queue: default, requires: region=eu}\n");
+  EXPECT_EQ(definition.tasks[0].queue, "gpu");
+  EXPECT_EQ(definition.tasks[0].required, std::vector<std::string>{"a100"});
+  EXPECT_EQ(definition.tasks[1].queue, "");
+  EXPECT_EQ(definition.tasks[1].required, std::vector<std::string>{"region=eu"});
+  ExpectSays(Task("queue: a b"), "HW1122 \"a b\" cannot name a queue");
+  ExpectSays(Task("requires: ['']"), "HW1122 \"\" cannot be a label");
+}
+
 TEST(Language, ReservedKeysSayWhatTheyComeWithAndWhatToDoNow) {
   for (const ReservedKey& key : ReservedKeys()) {
     ExpectSays(With(fmt::format("{}: 1", key.name)), "is reserved: it comes with");

@@ -98,6 +98,8 @@ class Author {
       task["pool"] = "gpu";
       task["weight"] = Number(1, 1'000'000);
     }
+    if (Maybe()) task["queue"] = OneOf("gpu", "default");
+    if (Maybe()) task["requires"] = json::array{"gpu", "region=eu"};
     if (Maybe()) task["priority"] = Number(-1'000, 1'000);
     if (Maybe()) task["allow_failure"] = Maybe();
     if (Maybe()) task["labels"] = {{Text(), Text()}};

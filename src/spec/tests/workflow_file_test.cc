@@ -101,6 +101,8 @@ TEST(WorkflowFile, EveryKeyArrivesInTheModel) {
   d.tasks[0].priority = -5;
   d.tasks[0].pool = "gpu";
   d.tasks[0].weight = 4;
+  d.tasks[0].queue = "big";
+  d.tasks[0].required = {"gpu", "region=eu"};
   d.tasks[0].allow_failure = true;
   d.tasks[1].id = "b";
   d.tasks[1].needs = {"a"};
@@ -165,6 +167,8 @@ tasks:
     priority: -5
     pool: gpu
     weight: 4
+    queue: big
+    requires: [gpu, region=eu]
     allow_failure: true
   b: {needs: a, exec: [ls, -l, 5], trigger_rule: all_done, output: stdout, when: [true, 1 < 2]}
   c: {needs: [a, b], function: report}

@@ -49,6 +49,10 @@ class TaskBuilder {
   TaskBuilder& Priority(int priority);
   /// Each attempt holds `weight` permits of a declared pool (RunnerOptions::pools).
   TaskBuilder& Pool(std::string name, int weight = 1);
+  /// Of workers, where they run tasks.
+  TaskBuilder& Queue(std::string name);
+  /// Labels that its worker must have.
+  TaskBuilder& Requires(std::vector<std::string> labels);
   TaskBuilder& Rule(TriggerRule rule);
   TaskBuilder& AllowFailure(bool allow = true);
   TaskBuilder& Env(std::string name, std::string value);

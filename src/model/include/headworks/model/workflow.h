@@ -203,6 +203,12 @@ struct Task {
   std::string pool;
   /// 1 to 1,000,000.
   int weight = 1;
+  /// Where workers run its attempts: the queue that they come to, as IsPoolName; empty =
+  /// kDefaultQueue.
+  std::string queue;
+  /// ... and the labels that such a worker must have: at most kMaxLabels, each of 1 to
+  /// kMaxLabelBytes.
+  std::vector<std::string> required;
   TriggerRule trigger_rule = TriggerRule::kAllSuccess;
   /// The task may fail without failing the run; for its successors it succeeded.
   bool allow_failure = false;
@@ -319,7 +325,17 @@ struct Fault {
 /// The declared pools of a tenant, by name: how many permits each has.
 using PoolLimits = std::map<std::string, int, std::less<>>;
 
-/// 1 to 64 of `[A-Za-z0-9_-]`.
+inline constexpr std::string_view kDefaultQueue = "default";
+/// Of a task's requirements.
+inline constexpr std::size_t kMaxLabels = 64;
+inline constexpr std::size_t kMaxLabelBytes = 128;
+
+/// The queue of workers that its attempts wait in.
+inline std::string_view QueueOf(const Task& task) {
+  return task.queue.empty() ? kDefaultQueue : std::string_view(task.queue);
+}
+
+/// 1 to 64 of `[A-Za-z0-9_-]`, as queues are named, too.
 bool IsPoolName(std::string_view name);
 
 /// Pools that are not declared, and weights that are above the limit of theirs.

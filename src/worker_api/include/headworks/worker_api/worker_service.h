@@ -1,0 +1,159 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "headworks/base/ids.h"
+#include "headworks/base/result.h"
+#include "headworks/base/time.h"
+#include "headworks/executor/executor.h"
+#include "headworks/log_store/log_store.h"
+#include "headworks/model/attempt.h"
+
+/// The seam between workers and the engine that they work for, whatever carries the words.
+namespace headworks::worker_api {
+
+/// Of this interface and of the protocol that carries it.  A worker that speaks another is refused.
+inline constexpr std::int32_t kProtocol = 1;
+
+/// Bounds, checked by whoever implements WorkerService; one byte more is kInvalidArgument.
+inline constexpr std::size_t kMaxNameBytes = 64;  // worker, queue: of [A-Za-z0-9_-]
+inline constexpr std::size_t kMaxQueues = 64;     // of one worker
+inline constexpr std::size_t kMaxLabels = 64;     // of one worker, each at most kMaxLabelBytes
+inline constexpr std::size_t kMaxLabelBytes = 128;
+inline constexpr std::uint32_t kMaxSlots = 10'000;  // of one worker, over all its queues
+inline constexpr Duration kMaxWait = std::chrono::seconds(60);
+
+/// One start of one worker.  Two processes of the same name are two workers: whatever is held is
+/// held by an incarnation.
+struct Identity {
+  TenantId tenant;
+  std::string worker;
+  /// Random, made at the start of the process; 1 to 64 of [A-Za-z0-9_-].
+  std::string incarnation;
+
+  auto operator<=>(const Identity&) const = default;
+};
+
+struct Registration {
+  Identity who;
+  /// Attempts that it runs at a time, for each queue that it serves.
+  std::map<std::string, std::uint32_t> slots;
+  /// "gpu", "region=eu": a task that `requires` others goes to another worker.
+  std::vector<std::string> labels;
+  /// Of its program, for people.
+  std::string version;
+  std::string host;
+  std::int32_t protocol = kProtocol;
+};
+
+struct Welcome {
+  /// An attempt whose worker has not been heard for so long is lost.  The worker, who counts from
+  /// when it began to say the last word that was answered, stops its code before.
+  Duration lease{};
+  Duration heartbeat_every{};
+};
+
+struct Poll {
+  Identity who;
+  /// Of each queue that is asked for, how many more it has room for.
+  std::map<std::string, std::uint32_t> free;
+  /// Answered with nothing after so long, or earlier: at most kMaxWait.
+  Duration wait{};
+};
+
+/// An attempt that is this worker's to start.  Whoever does not open its gate within the lease
+/// loses it to another, as does one that hands it back.
+struct Assignment {
+  model::AttemptKey attempt;
+  std::string queue;
+  std::string start_token;
+};
+
+struct Polled {
+  std::vector<Assignment> assignments;
+  /// Take no more: the worker is cordoned, or is to drain.
+  bool drain = false;
+};
+
+/// What there is to do: everything that the code is to see, with expressions in place, so that a
+/// worker needs neither the store nor the rest of the workflow.
+struct Job {
+  model::AttemptKey attempt;
+  RunId run_id;
+  std::string workflow, task, version;
+  int try_no = 1;
+  std::uint32_t generation = 0;
+  /// Zero = none.
+  Duration timeout{};
+  /// The same over all tries.
+  std::string idempotency_key;
+  /// A workflow of this one task, without needs and conditions: canonical JSON.
+  std::string definition_json;
+  executor::Resolved resolved;
+};
+
+/// kGoOn: `job` and `work_token` are set.  kCancel: `work_token` is, to say kCancelled with. kStop:
+/// it is another's, or over, also because what it needs cannot be had.
+struct Started {
+  executor::Reply reply = executor::Reply::kAskAgain;
+  std::string work_token;
+  Job job;
+};
+
+struct Heartbeat {
+  Identity who;
+  /// Of all attempts that this worker holds.
+  std::vector<std::string> work_tokens;
+  /// Answered after so long or earlier, as soon as one of them is to be cancelled or stopped; once
+  /// more for one that was told so already only when the wait is over.
+  Duration wait{};
+};
+
+/// In the order of the tokens.  One whose token is refused is answered kStop.
+struct Pulse {
+  executor::Reply reply = executor::Reply::kAskAgain;
+  /// Instead of the one that was shown; empty = that one stays.
+  std::string work_token;
+};
+
+/// What workers ask.  Implemented by whatever has the engine (executor_queue) and by whatever
+/// carries the words to it (rpc), so that a worker is written once.
+///
+/// Answers.  `done` is called once, on any thread, also on this one; it must not block.  All calls
+///   may be repeated: what has been done already is answered as the first time.
+/// Errors.  kNotFound: this incarnation is not registered (any more); register, and go on with
+///   whatever is held.  Log and Complete need no registration, the token says who speaks.
+///   kPermissionDenied: a token, with its fault by name; that attempt is over. kUnavailable: no
+///   answer; say it again.  kInvalidArgument: a bound.  kConflict: the protocol.
+/// Threads.  All methods may be called concurrently.
+class WorkerService {
+ public:
+  template <typename T>
+  using Done = std::function<void(Result<T>)>;
+
+  virtual ~WorkerService() = default;
+
+  virtual void Register(Registration registration, Done<Welcome> done) = 0;
+  virtual void PollFor(Poll poll, Done<Polled> done) = 0;
+  /// Opens the start gate: user code begins only when this is answered kGoOn, which is committed.
+  virtual void Start(const Identity& who, std::string start_token, Done<Started> done) = 0;
+  /// Extends the leases of what is held.
+  virtual void Beat(Heartbeat heartbeat, Done<std::vector<Pulse>> done) = 0;
+  /// Lines are numbered by the worker; stored when this is answered kGoOn or kCancel (I6).
+  virtual void Log(std::string work_token, std::vector<log_store::Line> lines,
+                   Done<executor::Reply> done) = 0;
+  /// How it ended, with its output.  kGoOn: committed.  kStop: it was somebody else's by then.
+  virtual void Complete(std::string work_token, model::Outcome outcome,
+                        Done<executor::Reply> done) = 0;
+  /// Attempts that were assigned and not started: for another worker, at no cost.
+  virtual void HandBack(const Identity& who, std::vector<std::string> start_tokens,
+                        Done<bool> done) = 0;
+  /// The worker is gone; what it still holds is lost at once.
+  virtual void Leave(const Identity& who, Done<bool> done) = 0;
+};
+
+}  // namespace headworks::worker_api
