@@ -25,6 +25,8 @@ using Context = grpc::CallbackServerContext;
 
 /// A call's words beside its largest field.
 constexpr int kSlackBytes = 1 << 20;
+/// A credential of 8 KiB, and what gRPC adds.
+constexpr int kMaxMetadataBytes = 16 * 1024;
 /// A wait ends so long before the caller's deadline.
 constexpr Duration kAnswerIn = std::chrono::milliseconds(100);
 /// After the calls under way were answered.
@@ -397,6 +399,7 @@ class RpcServer::Impl {
     builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxLogBytes) + kSlackBytes);
     builder.SetMaxSendMessageSize(static_cast<int>(kMaxJobBytes) + kSlackBytes);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
