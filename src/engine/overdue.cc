@@ -68,28 +68,34 @@ void Engine::CheckUnstarted() {
 }
 
 void Engine::NoteOverdue(const Slot& slot, const executor::Attempt& attempt, model::Reason reason,
-                         const std::string& why) {
+                         const std::string& why, bool in_line) {
   const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
   const Duration mono = clock_.Monotonic();
   const Duration limit = attempt.task().start_timeout;
   Overdue& overdue = overdue_.try_emplace(ref, Overdue{.since = mono + limit}).first->second;
   overdue.absent = false;
-  if (mono < overdue.since) return AskAboutStart(attempt, overdue.since);
+  if (in_line)
+    overdue.since = mono + limit;  // of which nothing has passed yet (I7)
+  else if (mono < overdue.since)
+    return AskAboutStart(attempt, overdue.since);
   if (overdue.reason != reason) {
     OverdueCount(overdue.reason) -= overdue.reason == model::Reason::kNone ? 0 : 1;
     ++OverdueCount(overdue.reason = reason);
-    executor::ForAttempt(logger_, attempt)
-        .Warning("an attempt has not started in time",
-                 {{"start_timeout", FormatDuration(limit)},
-                  {"executor_says", std::string(model::ReasonName(reason))},
-                  {"why", why}});
+    if (in_line)
+      executor::ForAttempt(logger_, attempt).Info("an attempt waits for a place", {{"why", why}});
+    else
+      executor::ForAttempt(logger_, attempt)
+          .Warning("an attempt has not started in time",
+                   {{"start_timeout", FormatDuration(limit)},
+                    {"executor_says", std::string(model::ReasonName(reason))},
+                    {"why", why}});
     backlog_.push_back(EventOf(
         slot, model::AttemptOverdue{ref.task, ref.epoch, reason,
                                     fmt::format("attempt {} has not started within {}; {}",
                                                 ref.epoch.value, FormatDuration(limit), why)}));
   }
   const Duration last = overdue.since + options_.pending_timeout;
-  if (mono >= last) {
+  if (mono >= last && !in_line) {
     DropOverdue(ref);
     backlog_.push_back(EventOf(slot, model::AttemptGivenUp{ref.task, ref.epoch}));
   }

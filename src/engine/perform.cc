@@ -154,6 +154,9 @@ executor::Attempt Engine::MakeAttempt(const Slot& slot, TaskNo task, Epoch epoch
   attempt.priority = header.priority + slot.run.workflow->task(task).priority;
   attempt.timeout = slot.run.workflow->task(task).timeout;
   attempt.workflow = slot.run.workflow;
+  if (const auto claim = slot.claims.find(task);
+      claim != slot.claims.end() && claim->second.epoch == epoch)
+    attempt.holder = claim->second.holder;
   return attempt;
 }
 
@@ -362,7 +365,7 @@ void Engine::ApplyInspection(const executor::Attempt& attempt, executor::Inspect
     return ApplyUnknown(*slot->second, attempt, unknown->why);
   soft_failures_.erase(ref);
   if (const auto* pending = std::get_if<executor::Pending>(&answer))
-    return ApplyPending(*slot->second, attempt, pending->reason);
+    return ApplyPending(*slot->second, attempt, *pending);
   DropOverdue(ref);
   if (auto* ended = std::get_if<executor::Ended>(&answer))
     backlog_.push_back(EventOf(
@@ -378,7 +381,7 @@ void Engine::ApplyUnknown(const Slot& slot, const executor::Attempt& attempt,
   const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
   if (MayYetStart(slot.run.tasks[ref.task.value]))
     NoteOverdue(slot, attempt, model::Reason::kUnknown,
-                "its executor cannot say what became of it: " + why);
+                "its executor cannot say what became of it: " + why, false);
   else
     AskAboutStart(attempt, {});
   // Asked about twice in one go, it may have been offered in between: that has its own timer.
@@ -388,11 +391,12 @@ void Engine::ApplyUnknown(const Slot& slot, const executor::Attempt& attempt,
 }
 
 void Engine::ApplyPending(const Slot& slot, const executor::Attempt& attempt,
-                          const std::string& reason) {
+                          const executor::Pending& pending) {
   const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
   const bool unstarted = MayYetStart(slot.run.tasks[ref.task.value]);
   if (unstarted && overdue_.contains(ref))
-    NoteOverdue(slot, attempt, model::Reason::kPending, "its executor has it: " + reason);
+    NoteOverdue(slot, attempt, model::Reason::kPending, "its executor has it: " + pending.reason,
+                pending.in_line);
   else if (unstarted)
     WatchStart(slot, ref);
   else

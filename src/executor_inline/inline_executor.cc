@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "call.h"
-#include "duration_histogram.h"
 #include "headworks/base/check.h"
 #include "headworks/base/random.h"
 #include "headworks/executor/attempt_log.h"
+#include "headworks/executor/duration_histogram.h"
 #include "watchdog.h"
 
 namespace headworks::executor_inline {
@@ -222,7 +222,7 @@ class InlineExecutor final : public executor::Executor {
   std::size_t unsettled_bytes_ = 0;
   std::uint64_t next_serial_ = 1;
   std::uint64_t failed_ = 0;
-  DurationHistogram durations_;
+  executor::DurationHistogram durations_;
 
   std::optional<Watchdog> watchdog_;
   std::vector<std::jthread> threads_;  // last: they use all of the above

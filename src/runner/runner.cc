@@ -23,6 +23,7 @@
 #include "headworks/executor/start_ledger.h"
 #include "headworks/executor_inline/inline_executor.h"
 #include "headworks/executor_process/process_executor.h"
+#include "headworks/executor_queue/queue_executor.h"
 #include "headworks/log_store/memory_log_store.h"
 #include "headworks/log_store_sqlite/sqlite_log_store.h"
 #include "headworks/model/resources.h"
@@ -30,6 +31,7 @@
 #include "headworks/store_memory/memory_store.h"
 #include "headworks/store_sqlite/sqlite_store.h"
 #include "headworks/task_queue/sweeper.h"
+#include "headworks/token/jwt_issuer.h"
 #include "janitor.h"
 #include "metrics_table.h"
 #include "store_resolver.h"
@@ -39,6 +41,7 @@ namespace headworks {
 namespace fs = std::filesystem;
 namespace {
 
+const std::string kQueue = "queue";
 constexpr Duration kCommandTimeout = std::chrono::seconds(30);
 constexpr Duration kDrainPoll = std::chrono::milliseconds(2);
 constexpr Duration kPoll = std::chrono::milliseconds(20);
@@ -200,6 +203,8 @@ struct Runner::Parts {
   std::unique_ptr<LogLines> lines;
   std::unique_ptr<executor::Executor> inline_executor;
   std::unique_ptr<executor_process::ProcessExecutor> process_executor;
+  std::unique_ptr<token::JwtIssuer> tokens;
+  std::unique_ptr<executor_queue::QueueExecutor> queue_executor;       // null: no task goes to it
   std::vector<std::pair<std::string, executor::Executor*>> executors;  // that tasks go to, by key
   std::unique_ptr<dispatch::DefaultDispatcher> dispatcher;
   dispatch::DispatchMetrics dispatch_metrics;
@@ -223,6 +228,9 @@ struct Runner::Parts {
   /// kInvalidArgument if an executor to which no task goes holds attempts.
   Status CheckHeld();
   Status OpenExecutors();
+  Status OpenQueueExecutor();
+  /// Attempts that end with this process, or that it has to see through.
+  std::uint64_t LiveHere(const engine::EngineStats& stats) const;
   Status StartEngine();
 };
 
@@ -348,6 +356,10 @@ Status Runner::Parts::OpenExecutors() {
   };
   HEADWORKS_TRY(add("inline", *inline_executor));
   HEADWORKS_TRY(add("process", *process_executor));
+  if (IsRouted(kQueue) && !options.executors.contains(kQueue)) {
+    HEADWORKS_TRY(OpenQueueExecutor());
+    HEADWORKS_TRY(add(kQueue, *queue_executor));
+  }
   for (const auto& [key, own] : options.executors) {
     if (own == nullptr)
       return Error{Code::kInvalidArgument,
@@ -361,6 +373,35 @@ Status Runner::Parts::OpenExecutors() {
                                key, options.function_executor, options.command_executor)};
   }
   return {};
+}
+
+Status Runner::Parts::OpenQueueExecutor() {
+  // What a worker was given stays good for the next engine.
+  const Result<token::TokenKeys> keys =
+      path.empty() ? token::TokenKeys::Generate(random)
+                   : token::TokenKeys::LoadOrCreate(path + "-token-keys", random);
+  if (!keys) return Error(keys.error());
+  HEADWORKS_ASSIGN(tokens, token::JwtIssuer::Create({}, *keys, clock));
+  HEADWORKS_ASSIGN(queue_executor,
+                   executor_queue::NewQueueExecutor({.lease = options.worker_lease,
+                                                     .heartbeat_every = options.worker_heartbeat,
+                                                     .pending_timeout = options.pending_timeout,
+                                                     .max_waiting = options.max_waiting_for_workers,
+                                                     .max_log_bytes = options.max_log_bytes},
+                                                    {.resolver = *resolver,
+                                                     .logs = *logs,
+                                                     .tokens = *tokens,
+                                                     .clock = clock,
+                                                     .log = *logger}));
+  return {};
+}
+
+std::uint64_t Runner::Parts::LiveHere(const engine::EngineStats& stats) const {
+  std::uint64_t live = stats.live_attempts;
+  // What is with workers goes on without this engine.
+  for (const auto& lane : stats.lanes)
+    if (queue_executor != nullptr && lane.executor == kQueue) live -= lane.live;
+  return live;
 }
 
 Status Runner::Parts::TakeOwnership() {
@@ -475,6 +516,7 @@ store::Inbox& Runner::inbox() { return parts_->database->inbox(); }
 store::LimitStore& Runner::limits() { return parts_->database->limits(); }
 task_queue::Queues& Runner::queues() { return *parts_->queues; }
 log_store::LogStore& Runner::logs() { return *parts_->logs; }
+worker_api::WorkerService* Runner::worker_service() { return parts_->queue_executor.get(); }
 
 Status Runner::Register(const std::shared_ptr<const model::Workflow>& workflow,
                         std::string_view source) {
@@ -644,10 +686,11 @@ Status Runner::Drain(Duration timeout) {
     const auto stats = parts_->engine->stats();
     // A round under way when queueing was stopped may queue yet.
     const bool settled = !stats.queueing || !parts_->loop;
-    if ((settled && stats.live_attempts == 0) || stats.lost) return {};
+    const std::uint64_t live = parts_->LiveHere(stats);
+    if ((settled && live == 0) || stats.lost) return {};
     if (parts_->clock.Monotonic() >= deadline)
-      return Error{Code::kDrainTimeout, fmt::format("{} attempts are still live after {}",
-                                                    stats.live_attempts, FormatDuration(timeout))};
+      return Error{Code::kDrainTimeout, fmt::format("{} attempts are still live after {}", live,
+                                                    FormatDuration(timeout))};
     std::this_thread::sleep_for(kDrainPoll);  // tidy-allow(sleep): real threads end
   }
 }

@@ -111,6 +111,24 @@ TEST_P(OverdueTest, AfterPendingTimeoutItsTaskFailsAndTheAttemptStaysAZombie) {
   EXPECT_EQ(engine_.stats().live_attempts, 0U);
 }
 
+TEST_P(OverdueTest, WhatWaitsInLineIsShownAndNeverCounted) {
+  const RunNo run = Start(1, [](model::Task& task) { task.start_timeout = 1min; });
+  platform_.says = Pending{"waits for a worker", true};
+  Pass(5h, 5s);
+  EXPECT_EQ(Row(run).state, TaskState::kQueued);
+  EXPECT_EQ(Row(run).reason, Reason::kPending);
+  EXPECT_EQ(engine_.stats().attempts_pending, 1U);
+  EXPECT_EQ(Overdue(run),
+            std::vector<std::string>{"t0: attempt 1 has not started within 1m00s; its executor has "
+                                     "it: waits for a worker"});
+  platform_.says = Pending{"a worker has it"};
+  Pass(1h, 1s);
+  EXPECT_EQ(Row(run).state, TaskState::kQueued) << "its start_timeout begins when it is out of it";
+  Pass(3min, 1s);
+  EXPECT_EQ(Row(run).reason, Reason::kPendingTimeout);
+  EXPECT_EQ(Epochs().size(), 1U);
+}
+
 TEST_P(OverdueTest, WhatNobodyKnowsAlarmsAndCountsTowardsTheSameBound) {
   const RunNo run = Start(1, [](model::Task& task) { task.start_timeout = 1min; });
   platform_.says = Pending{"no node is free"};

@@ -329,9 +329,9 @@ class Engine final : public executor::AttemptSink,
   bool IsUnstarted(const LiveRef& ref) const;
   bool WaitsForStart(const Unstarted& waits) const;
   void CheckUnstarted();
-  /// What the executor of an attempt says that has not started.
+  /// What the executor of an attempt says that has not started.  `in_line`: as Pending::in_line.
   void NoteOverdue(const Slot& slot, const executor::Attempt& attempt, model::Reason reason,
-                   const std::string& why);
+                   const std::string& why, bool in_line);
   /// Once more in a minute or less, at `latest` if that is yet to come.
   void AskAboutStart(const executor::Attempt& attempt, Duration latest);
   void DropOverdue(const LiveRef& ref);
@@ -407,7 +407,8 @@ class Engine final : public executor::AttemptSink,
   void InspectRecovered();
   void ApplyInspection(const executor::Attempt& attempt, executor::Inspection answer);
   void ApplyUnknown(const Slot& slot, const executor::Attempt& attempt, const std::string& why);
-  void ApplyPending(const Slot& slot, const executor::Attempt& attempt, const std::string& reason);
+  void ApplyPending(const Slot& slot, const executor::Attempt& attempt,
+                    const executor::Pending& pending);
   void ApplyAbsence(const executor::Attempt& attempt, const model::TaskRun& task);
   /// Its executor does not have it, but somebody was let in.
   void ApplyHeldAbsence(const executor::Attempt& attempt, const Claim& claim);

@@ -33,6 +33,8 @@ struct Attempt {
   Duration timeout{0};
   /// Pins the version (I2).  Shared because attempts of many runs outlive the run's memory.
   std::shared_ptr<const model::Workflow> workflow;
+  /// Of Inspect: whoever its start gate let in; empty = nobody, or what runs on this host.
+  std::string holder = {};
 
   const model::Task& task() const { return workflow->task(key.task); }
   /// The same over all tries of this task run: to make outside effects idempotent.
@@ -49,6 +51,9 @@ struct Capacity {
 struct Absent {};  // never reached user code: the same epoch may be offered again (I4)
 struct Pending {
   std::string reason;
+  /// It waits for a place to run, which may take any time: that is shown, and counts neither as
+  /// start_timeout nor as pending_timeout (I7).
+  bool in_line = false;
 };
 struct Running {};
 struct Ended {

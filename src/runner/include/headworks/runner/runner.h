@@ -27,6 +27,9 @@ class Executor;
 namespace headworks::dispatcher {
 class WarmPlacer;
 }
+namespace headworks::worker_api {
+class WorkerService;
+}
 
 /// Headworks inside your program.
 namespace headworks {
@@ -93,13 +96,20 @@ struct RunnerOptions {
   /// Executors of your own, by key, beside "inline" and "process".  Borrowed; each must outlive the
   /// runner.  One that none of the keys below names fails Open.
   std::map<std::string, executor::Executor*> executors;
-  /// Keys of the executors that C++ functions and commands go to.  An unknown one fails Open, and
-  /// so does leaving out one that still has live attempts in the store: nobody else knows what
-  /// became of them.
+  /// Keys of the executors that C++ functions and commands go to: "inline", "process", "queue"
+  /// (workers that come for them, see worker_service), or one of your own.  An unknown one fails
+  /// Open, and so does leaving out one that still has live attempts in the store: nobody else knows
+  /// what became of them.
   std::string function_executor = "inline";
   std::string command_executor = "process";
   /// Of tenants all of whose tasks, functions and commands, go to another one: tenant, then key.
   std::map<std::string, std::string, std::less<>> tenant_executors;
+  /// Of attempts with workers: one whose worker is not heard for so long is lost.  100 ms to a day.
+  Duration worker_lease = std::chrono::seconds(60);
+  /// How often workers say that they live; more than none, at most a third of `worker_lease`.
+  Duration worker_heartbeat = std::chrono::seconds(15);
+  /// Attempts that may wait for workers, 2 to 1,000,000; of one queue half of it.
+  std::uint32_t max_waiting_for_workers = 10'000;
   /// Is asked before the executor whether a warm worker takes an attempt.  Borrowed; nullptr = off.
   dispatcher::WarmPlacer* warm_placer = nullptr;
 
@@ -254,6 +264,9 @@ class Runner {
   /// Of the same database, for work of any kind; needs no engine.  An engine sweeps them.
   task_queue::Queues& queues();
   log_store::LogStore& logs();
+  /// What workers talk to, by whatever carries their words; nullptr: no task goes to "queue".
+  /// Stays until the runner is destroyed; after Shutdown it answers kUnavailable.
+  worker_api::WorkerService* worker_service();
 
   std::vector<ServiceHealth> Health() const;
   /// All metrics as they stand (docs/metrics.md).  Not while Shutdown is under way.

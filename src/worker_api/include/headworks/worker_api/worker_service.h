@@ -61,7 +61,7 @@ struct Poll {
   Identity who;
   /// Of each queue that is asked for, how many more it has room for.
   std::map<std::string, std::uint32_t> free;
-  /// Answered with nothing after so long; at most kMaxWait.
+  /// Answered with nothing after so long, or earlier: at most kMaxWait.
   Duration wait{};
 };
 
@@ -96,7 +96,8 @@ struct Job {
   executor::Resolved resolved;
 };
 
-/// kGoOn: `job` and `work_token` are set.
+/// kGoOn: `job` and `work_token` are set.  kCancel: `work_token` is, to say kCancelled with. kStop:
+/// it is another's, or over, also because what it needs cannot be had.
 struct Started {
   executor::Reply reply = executor::Reply::kAskAgain;
   std::string work_token;
@@ -107,11 +108,12 @@ struct Heartbeat {
   Identity who;
   /// Of all attempts that this worker holds.
   std::vector<std::string> work_tokens;
-  /// Answered after so long, or as soon as one of them is to be cancelled or stopped.
+  /// Answered after so long or earlier, as soon as one of them is to be cancelled or stopped; once
+  /// more for one that was told so already only when the wait is over.
   Duration wait{};
 };
 
-/// In the order of the tokens.
+/// In the order of the tokens.  One whose token is refused is answered kStop.
 struct Pulse {
   executor::Reply reply = executor::Reply::kAskAgain;
   /// Instead of the one that was shown; empty = that one stays.
@@ -124,8 +126,9 @@ struct Pulse {
 /// Answers.  `done` is called once, on any thread, also on this one; it must not block.  All calls
 ///   may be repeated: what has been done already is answered as the first time.
 /// Errors.  kNotFound: this incarnation is not registered (any more); register, and go on with
-///   whatever is held.  kPermissionDenied: a token, with its fault by name; that attempt is over.
-///   kUnavailable: no answer; say it again.  kInvalidArgument: a bound.  kConflict: the protocol.
+///   whatever is held.  Log and Complete need no registration, the token says who speaks.
+///   kPermissionDenied: a token, with its fault by name; that attempt is over. kUnavailable: no
+///   answer; say it again.  kInvalidArgument: a bound.  kConflict: the protocol.
 /// Threads.  All methods may be called concurrently.
 class WorkerService {
  public:

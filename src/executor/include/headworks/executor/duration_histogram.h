@@ -5,7 +5,7 @@
 
 #include "headworks/base/time.h"
 
-namespace headworks::executor_inline {
+namespace headworks::executor {
 
 /// Counts durations in buckets that are an eighth of a power of two wide, so that a quantile is
 /// at most 12.5 % too high.  One thread at a time.
@@ -24,4 +24,4 @@ class DurationHistogram {
   std::uint64_t sum_us_ = 0;
 };
 
-}  // namespace headworks::executor_inline
+}  // namespace headworks::executor

@@ -1,10 +1,10 @@
-#include "duration_histogram.h"
+#include "headworks/executor/duration_histogram.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-namespace headworks::executor_inline {
+namespace headworks::executor {
 namespace {
 
 /// Below 8 µs each value has its own bucket; above, the three bits after the first pick one.
@@ -42,4 +42,4 @@ Duration DurationHistogram::Quantile(double share) const {
   return Duration{0};
 }
 
-}  // namespace headworks::executor_inline
+}  // namespace headworks::executor

@@ -1,0 +1,186 @@
+#include "border.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/object.hpp>
+#include <set>
+
+#include "headworks/base/json.h"
+#include "headworks/base/text.h"
+#include "headworks/model/declared_type.h"
+
+namespace headworks::executor_queue {
+namespace {
+
+using model::Outcome;
+using model::Reason;
+using model::Verdict;
+
+constexpr std::size_t kMaxPlainBytes = 256;  // of what is only shown
+
+Error Bad(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
+
+Status CheckName(std::string_view what, std::string_view name) {
+  const bool good = !name.empty() && name.size() <= worker_api::kMaxNameBytes &&
+                    std::ranges::all_of(name, [](char c) {
+                      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                             (c >= '0' && c <= '9') || c == '_' || c == '-';
+                    });
+  if (good) return {};
+  return Bad(fmt::format("{} {} is no name; give 1 to {} letters, digits, '_' or '-'", what,
+                         QuoteJson(name.substr(0, kMaxPlainBytes)), worker_api::kMaxNameBytes));
+}
+
+Status CheckPlain(std::string_view what, std::string_view text) {
+  if (text.size() > kMaxPlainBytes || ValidUtf8Prefix(text) != text.size())
+    return Bad(fmt::format("{} is longer than {} bytes, or no UTF-8", what, kMaxPlainBytes));
+  return {};
+}
+
+void Cut(std::string& text) {
+  text.resize(ValidUtf8Prefix(text));
+  if (text.size() <= kMaxErrorBytes) return;
+  text.resize(kMaxErrorBytes);
+  text.resize(ValidUtf8Prefix(text));
+}
+
+/// Why the output is none.
+Status CheckOutput(const model::OutputSpec& spec, Outcome& outcome) {
+  if (outcome.output.size() > kMaxOutputBytes)
+    return Bad(
+        fmt::format("the task's output has more than {} bytes; write large data elsewhere, "
+                    "and output its name",
+                    kMaxOutputBytes));
+  boost::json::object object;
+  if (!outcome.output.empty()) {
+    HEADWORKS_ASSIGN(object, ParseJsonObject(outcome.output, "the task's output",
+                                             {.max_bytes = kMaxOutputBytes}));
+    outcome.output = CanonicalJson(object);
+  }
+  return model::CheckOutput(spec, object);
+}
+
+/// The reasons that a holder may give for a verdict; others are the engine's.
+Reason ReasonOf(Verdict verdict, Reason said) {
+  switch (verdict) {
+    case Verdict::kSucceeded:
+    case Verdict::kSkipped:
+    case Verdict::kInterrupted:
+    case Verdict::kLost:
+      return Reason::kNone;
+    case Verdict::kSnoozed:
+      return Reason::kSnooze;
+    case Verdict::kCancelled:
+      return Reason::kCancelRequested;
+    case Verdict::kRetry:
+    case Verdict::kFailed:
+      break;
+  }
+  switch (said) {
+    case Reason::kExitCode:
+    case Reason::kSignal:
+    case Reason::kTimeout:
+    case Reason::kOutput:
+    case Reason::kSpawn:
+    case Reason::kExpression:
+    case Reason::kDispatchFailed:
+      return said;
+    default:
+      return Reason::kError;
+  }
+}
+
+}  // namespace
+
+Status CheckIdentity(const worker_api::Identity& who) {
+  if (who.tenant.value.empty()) return Bad("the worker names no tenant");
+  HEADWORKS_TRY(CheckName("worker", who.worker));
+  return CheckName("incarnation", who.incarnation);
+}
+
+Status CheckRegistration(const worker_api::Registration& registration) {
+  if (registration.protocol != worker_api::kProtocol)
+    return Error{Code::kConflict,
+                 fmt::format("the worker speaks protocol {}, this engine {}; use the same version "
+                             "of both",
+                             registration.protocol, worker_api::kProtocol)};
+  HEADWORKS_TRY(CheckIdentity(registration.who));
+  if (registration.slots.empty() || registration.slots.size() > worker_api::kMaxQueues)
+    return Bad(fmt::format("the worker serves {} queues; 1 to {}", registration.slots.size(),
+                           worker_api::kMaxQueues));
+  std::uint64_t slots = 0;
+  for (const auto& [queue, count] : registration.slots) {
+    HEADWORKS_TRY(CheckName("queue", queue));
+    if (count == 0) return Bad(fmt::format("queue '{}' has no slots; give at least 1", queue));
+    slots += count;
+  }
+  if (slots > worker_api::kMaxSlots)
+    return Bad(fmt::format("the worker has {} slots over all its queues; at most {}", slots,
+                           worker_api::kMaxSlots));
+  if (registration.labels.size() > worker_api::kMaxLabels)
+    return Bad(fmt::format("the worker has {} labels; at most {}", registration.labels.size(),
+                           worker_api::kMaxLabels));
+  for (const std::string& label : registration.labels)
+    if (label.empty() || label.size() > worker_api::kMaxLabelBytes ||
+        ValidUtf8Prefix(label) != label.size())
+      return Bad(fmt::format("label {} is empty, longer than {} bytes, or no UTF-8",
+                             QuoteJson(label.substr(0, kMaxPlainBytes)),
+                             worker_api::kMaxLabelBytes));
+  HEADWORKS_TRY(CheckPlain("version", registration.version));
+  return CheckPlain("host", registration.host);
+}
+
+Status CheckPoll(const worker_api::Poll& poll, const worker_api::Registration& registration) {
+  std::uint64_t free = 0;
+  for (const auto& [queue, count] : poll.free) {
+    const auto slots = registration.slots.find(queue);
+    if (slots == registration.slots.end())
+      return Bad(fmt::format("queue {} is none that the worker registered for",
+                             QuoteJson(std::string_view(queue).substr(0, kMaxPlainBytes))));
+    if (count > slots->second)
+      return Bad(fmt::format("the worker has room for {} attempts of queue '{}', and {} slots",
+                             count, queue, slots->second));
+    free += count;
+  }
+  if (free == 0) return Bad("the worker has no room; poll once it has");
+  if (poll.wait < Duration(0) || poll.wait > worker_api::kMaxWait)
+    return Bad(fmt::format("a poll that waits {}us; 0 to {}", poll.wait.count(),
+                           FormatDuration(worker_api::kMaxWait)));
+  return {};
+}
+
+std::string HolderOf(const worker_api::Identity& who) { return who.worker + "/" + who.incarnation; }
+
+worker_api::Identity IdentityOf(const TenantId& tenant, std::string_view holder) {
+  const std::size_t slash = std::min(holder.find('/'), holder.size());
+  return {tenant, std::string(holder.substr(0, slash)),
+          std::string(holder.substr(std::min(slash + 1, holder.size())))};
+}
+
+Result<Outcome> CheckOutcome(const model::Task& task, Outcome said, Instant began, Instant now) {
+  const auto number = static_cast<unsigned>(said.verdict);
+  if (number < static_cast<unsigned>(Verdict::kSucceeded) ||
+      number >= static_cast<unsigned>(Verdict::kLost))
+    return Bad(fmt::format("{} is no verdict that a holder gives", number));
+  said.reason = ReasonOf(said.verdict, said.reason);
+  Cut(said.error);
+  said.started_at = began;
+  said.ended_at = now;
+  said.not_before = said.verdict == Verdict::kSnoozed
+                        ? std::clamp(said.not_before, now, now + kLongestSnooze)
+                        : Instant{};
+  // Only one that succeeded has to have the output that its task declares.
+  const Status good =
+      CheckOutput(said.verdict == Verdict::kSucceeded ? task.output : model::OutputSpec{}, said);
+  if (good) return said;
+  said.output.clear();
+  if (said.verdict != Verdict::kSucceeded) return said;
+  said.verdict = Verdict::kFailed;
+  said.reason = Reason::kOutput;
+  said.error = good.error().message;
+  Cut(said.error);
+  return said;
+}
+
+}  // namespace headworks::executor_queue

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "headworks/executor/executor.h"
+#include "headworks/worker_api/worker_service.h"
+
+/// What comes from workers, who are not trusted, is checked here.
+namespace headworks::executor_queue {
+
+/// Largest output of an attempt, as text.
+inline constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;
+/// Of what a worker says for people.
+inline constexpr std::size_t kMaxErrorBytes = std::size_t{4} << 10;
+/// A snooze ends by then.
+inline constexpr Duration kLongestSnooze = std::chrono::hours(24 * 365);
+
+/// Errors name the field and its bound.
+Status CheckIdentity(const worker_api::Identity& who);
+/// kConflict: another protocol.
+Status CheckRegistration(const worker_api::Registration& registration);
+Status CheckPoll(const worker_api::Poll& poll, const worker_api::Registration& registration);
+
+/// "worker/incarnation": the holder of what this worker begins.
+std::string HolderOf(const worker_api::Identity& who);
+worker_api::Identity IdentityOf(const TenantId& tenant, std::string_view holder);
+
+/// What is made of a verdict.  Texts are cut, times are this clock's, and an output that is none
+/// is a failure of the task's.  kInvalidArgument: no verdict that a holder can give.
+Result<model::Outcome> CheckOutcome(const model::Task& task, model::Outcome said, Instant began,
+                                    Instant now);
+
+}  // namespace headworks::executor_queue

@@ -1,0 +1,276 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <stop_token>
+#include <thread>
+#include <unordered_map>
+
+#include "headworks/executor/attempt_gate.h"
+#include "headworks/executor/duration_histogram.h"
+#include "headworks/executor_queue/queue_executor.h"
+#include "lines.h"
+
+namespace headworks::executor_queue {
+
+/// One mutex guards all that is remembered.  It is never held while somebody else is called: what
+/// is to be called is collected, and called once it is released.
+class Impl final : public QueueExecutor {
+ public:
+  Impl(const QueueOptions& options, const QueuePorts& ports);
+  ~Impl() override;
+
+  // queue_executor.cc
+  std::string_view Name() const override { return "queue"; }
+  Status Start(executor::AttemptSink& sink) override;
+  executor::OfferResult Offer(const executor::Attempt& attempt) override;
+  void Cancel(const model::AttemptKey& key) override;
+  executor::Capacity GetCapacity() const override;
+  Result<std::vector<executor::Inspection>> Inspect(
+      std::span<const executor::Attempt> attempts) override;
+  std::vector<model::AttemptKey> List() const override;
+  executor::Metrics GetMetrics() const override;
+  void Settled(std::span<const model::AttemptKey> keys) override;
+  Status Drain(Duration timeout) override;
+  std::vector<WorkerInfo> Workers() const override;
+  QueueFigures Figures() const override;
+
+  // service.cc
+  void Register(worker_api::Registration registration, Done<worker_api::Welcome> done) override;
+  void PollFor(worker_api::Poll poll, Done<worker_api::Polled> done) override;
+  void HandBack(const worker_api::Identity& who, std::vector<std::string> start_tokens,
+                Done<bool> done) override;
+  void Leave(const worker_api::Identity& who, Done<bool> done) override;
+
+  // words.cc
+  void Start(const worker_api::Identity& who, std::string start_token,
+             Done<worker_api::Started> done) override;
+  void Beat(worker_api::Heartbeat heartbeat, Done<std::vector<worker_api::Pulse>> done) override;
+  void Log(std::string work_token, std::vector<log_store::Line> lines,
+           Done<executor::Reply> done) override;
+  void Complete(std::string work_token, model::Outcome outcome,
+                Done<executor::Reply> done) override;
+
+  // tick.cc
+  Duration Tick() override;
+  bool RunNext() override;
+
+ private:
+  using Identity = worker_api::Identity;
+  /// To be made once the lock is released, in this order.
+  using Calls = std::vector<std::function<void()>>;
+  using Lock = std::unique_lock<std::mutex>;
+
+  enum class Stage : std::uint8_t {
+    kWaiting,
+    /// A worker has its start token.
+    kAssigned,
+    /// Is to end before it begins: the gate is asked (I5).
+    kWithdrawn,
+    kRunning,
+    kEnded,
+  };
+  /// What is stored of an attempt's output.
+  struct LogState {
+    bool known = false;
+    std::int64_t last = 0;  // number of the last line
+    std::size_t bytes = 0;
+    bool full = false;
+    std::uint64_t dropped = 0;
+  };
+  struct Entry {
+    /// Without a workflow until the engine has said more than its key.
+    executor::Attempt attempt;
+    Stage stage = Stage::kWaiting;
+    std::uint64_t order = 0;
+    Instant waits_since{};
+    /// kAssigned, kRunning, and kEnded where it ran.
+    Identity who{};
+    /// kRunning: as the engine has it.
+    std::string holder{};
+    /// kWithdrawn: the gate let this executor in, to end it.
+    bool gate_is_ours = false;
+    bool cancel = false;
+    /// The holder was answered that it is to stop.
+    bool cancel_told = false;
+    /// Of its lease, or of the next try to withdraw it; in due_.
+    Duration due{0};
+    Duration heard_at{0};  // kRunning, monotonic
+    Instant began_at{};
+    std::optional<model::Outcome> outcome{};  // kEnded
+    LogState log{};
+  };
+  using Entries = std::map<Id, Entry>;
+
+  struct Worker {
+    worker_api::Registration registration;
+    Labels labels;
+    Instant registered_at{};
+    Instant heard_at{};
+    Duration heard{0};
+    std::set<PollNo> polls{};
+    std::set<std::uint64_t> beats{};
+  };
+  using Workers_ = std::map<Identity, Worker>;
+
+  struct WaitingPoll {
+    Identity who;
+    std::map<std::string, std::uint32_t> free;
+    Labels labels;
+    Duration due;
+    Done<worker_api::Polled> done;
+  };
+  /// A heartbeat whose answer waits.
+  struct Beating {
+    struct One {
+      std::string token;
+      Id id{};
+      worker_api::Pulse pulse{};
+      bool ask = false;   // the engine is to hear it
+      bool good = false;  // its token
+    };
+    Identity who;
+    std::vector<One> ones;
+    std::size_t open = 0;
+    bool news = false;
+    Duration due{0};
+    Duration timer{0};  // in beats_due_: later than due where the engine is slow
+    Duration ask_again_at = Duration::max();
+    Done<std::vector<worker_api::Pulse>> done;
+  };
+  struct StartJob {
+    executor::Attempt attempt;
+    std::string work_token;
+    Done<worker_api::Started> done;
+  };
+  struct LogJob {
+    model::AttemptKey key;
+    std::vector<log_store::Line> lines;
+    std::size_t bytes = 0;
+    executor::Reply reply = executor::Reply::kGoOn;
+    Done<executor::Reply> done;
+  };
+  static Id IdOf(const model::AttemptKey& key) { return {key.run.value, key.epoch.value}; }
+  static void Make(Calls& calls) {
+    for (const auto& call : calls) call();
+  }
+  /// Waits that are over at once are answered on the caller's thread.
+  template <typename T>
+  static void Answer(Calls& calls, Done<T> done, Result<T> answer) {
+    calls.push_back([done = std::move(done), answer = std::move(answer)] { done(answer); });
+  }
+
+  // queue_executor.cc
+  Entry& NewLocked(const model::AttemptKey& key);
+  void OfferedAgainLocked(Entry& entry, const executor::Attempt& attempt, Calls& calls);
+  void TakeLocked(const executor::Attempt& attempt, const std::string& queue, Calls& calls);
+  void EraseLocked(Entries::iterator at, Calls& calls);
+  Place PlaceOf(const Entry& entry) const;
+  /// In its place, or to a poll that waits for such a one.
+  void WaitLocked(Entry& entry, Calls& calls);
+  /// nullopt: no start token can be made; the attempt is dropped.
+  std::optional<worker_api::Assignment> AssignLocked(Entry& entry, const Identity& who,
+                                                     Calls& calls);
+  void ReturnLocked(Entry& entry, std::string_view why, Calls& calls);
+  void WithdrawLocked(Entry& entry, Calls& calls);
+  void RunLocked(Entry& entry, const Identity& who, std::string holder, Calls& calls);
+  /// Why nothing more may wait in this queue; empty = it may.
+  std::string FullLocked(const std::string& queue) const;
+  void LoseLocked(Entry& entry, std::string why, Calls& calls);
+  /// Leaves what it was, whatever that is.
+  void LeaveStageLocked(Entry& entry, Calls& calls);
+  void SetDueLocked(Entry& entry, Duration due);
+  void SayWithdrawn(const model::AttemptKey& key);
+  /// Of one that waits: for what.
+  std::string WaitsForLocked(const Entry& entry,
+                             std::map<std::pair<std::string, Labels>, std::size_t>& serving) const;
+  executor::Inspection InspectLocked(const executor::Attempt& attempt,
+                                     std::map<std::pair<std::string, Labels>, std::size_t>& serving,
+                                     Calls& calls);
+
+  // service.cc
+  Result<Worker*> FindLocked(const Identity& who);
+  void ForgetWorkerLocked(Workers_::iterator at, Calls& calls);
+  void AnswerPollLocked(PollNo poll, worker_api::Polled polled, Calls& calls);
+
+  // words.cc
+  /// Begins a call of the sink; kUnavailable: there is no engine (any more).
+  Result<executor::AttemptSink*> SpeakLocked();
+  void Spoken();
+  /// Somebody who has the working token lives.
+  void TouchLocked(const executor::TokenClaims& work);
+  /// The engine heard the holder, so it is the holder.
+  void AdoptLocked(const executor::TokenClaims& work, Calls& calls);
+  void Opened(const Identity& who, const executor::TokenClaims& start,
+              const executor::AttemptGate::Answer& answer, Done<worker_api::Started> done);
+  void SayVerdict(const std::string& work_token, model::Outcome outcome,
+                  Done<executor::Reply> done);
+  void AskWhatItIs(executor::AttemptSink& sink, const std::string& work_token,
+                   const executor::TokenClaims& work, Done<executor::Reply> done);
+  /// Says the heartbeats that were not answered yet.
+  void AskPulsesLocked(std::uint64_t beat, Calls& calls);
+  void Pulsed(std::uint64_t beat, std::size_t index, const std::string& token,
+              const Result<executor::AttemptGate::Answer>& answer);
+  void AnswerBeatLocked(std::uint64_t beat, Calls& calls);
+  void CountLocked(const model::Outcome& outcome);
+  void NoteReply(executor::Reply reply);
+
+  // tick.cc
+  void BeatDueLocked(std::uint64_t beat, Duration now, Calls& calls);
+  void ExpireLocked(Duration now, Calls& calls);
+  void TidyLocked(Duration now, Calls& calls);
+  Duration NextDueLocked() const;
+  void WakeLocked(Duration due);
+  void Resolve(StartJob job);
+  bool StoreLogs();
+  Status Gather(const LogJob& job, std::map<Id, LogState>& states,
+                std::vector<log_store::Batch>& batches);
+
+  const QueueOptions options_;
+  const QueuePorts ports_;
+  executor::AttemptGate gate_;
+
+  mutable std::mutex mutex_;
+  executor::AttemptSink* sink_ = nullptr;  // null before Start and after Drain
+  std::size_t speaking_ = 0;               // calls of it that have yet to return
+  std::condition_variable quiet_;
+  Entries entries_;
+  Lines lines_;
+  std::uint64_t next_order_ = 0;
+  std::map<std::string, std::uint64_t> waiting_;  // kWaiting to kWithdrawn, by queue
+  std::uint32_t unbegun_ = 0;                     // the sum of these
+  std::uint32_t running_ = 0;
+  mutable bool room_wanted_ = false;  // somebody was told that there is none
+  std::map<Identity, std::set<Id>> held_;
+  std::set<std::pair<Duration, Id>> due_;
+  Workers_ workers_;
+  std::map<PollNo, WaitingPoll> polls_;
+  PollNo next_poll_ = 0;
+  std::set<std::pair<Duration, PollNo>> polls_due_;
+  std::map<std::uint64_t, Beating> beats_;
+  std::uint64_t next_beat_ = 0;
+  std::set<std::pair<Duration, std::uint64_t>> beats_due_;
+  std::deque<StartJob> starts_;
+  std::deque<LogJob> logs_;
+  std::size_t waiting_log_bytes_ = 0;
+  bool storing_ = false;  // one thread at a time, so that lines stay in order
+  std::condition_variable_any work_;
+  std::condition_variable_any ticks_;
+  Duration next_tick_ = Duration::max();
+  Duration last_tick_{0};
+  Duration next_tidy_{0};
+  Duration no_loss_before_{0};
+  executor::DurationHistogram durations_;
+  std::uint64_t executed_ = 0, failed_ = 0, lines_dropped_ = 0;
+  std::uint64_t returned_ = 0, lost_ = 0, stale_words_ = 0;
+
+  std::vector<std::jthread> threads_;  // last: stop first
+};
+
+}  // namespace headworks::executor_queue

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "headworks/base/log.h"
+#include "headworks/base/time.h"
+#include "headworks/executor/executor.h"
+#include "headworks/executor/token_issuer.h"
+#include "headworks/log_store/log_store.h"
+#include "headworks/worker_api/worker_service.h"
+
+/// Attempts that wait for workers elsewhere, and the workers that come for them.
+namespace headworks::executor_queue {
+
+struct QueueOptions {
+  /// An attempt whose holder says nothing for so long is lost; one that was assigned and not begun
+  /// goes back to its place.  100 ms to a day.
+  Duration lease = std::chrono::seconds(60);
+  /// How often workers are to say that they live; at most a third of `lease`.  No poll or heartbeat
+  /// waits for longer.
+  Duration heartbeat_every = std::chrono::seconds(15);
+  /// As of the engine: start tokens are good for start_timeout and this.
+  Duration pending_timeout = std::chrono::hours(1);
+  /// Attempts that nobody has begun, 2 to 1,000,000; those of one queue at most half of it, so that
+  /// a queue without workers leaves room for others (I11).
+  std::uint32_t max_waiting = 10'000;
+  /// Registered workers; one more is told to try again later.
+  std::uint32_t max_workers = 10'000;
+  /// Output kept of one attempt (16 bytes are added per line); beyond it one note says so.
+  std::size_t max_log_bytes = std::size_t{64} << 20;
+  /// Lines that wait to be stored, of all attempts; beyond it workers are to say them again.
+  std::size_t max_waiting_log_bytes = std::size_t{64} << 20;
+  /// Threads that load what attempts need.  0 = none at all: whoever has it calls Tick and RunNext.
+  std::uint32_t threads = 2;
+};
+
+/// What a queue executor works with; all borrowed, all must outlive it.
+struct QueuePorts {
+  executor::Resolver& resolver;
+  log_store::LogStore& logs;
+  executor::TokenIssuer& tokens;
+  Clock& clock;
+  Logger& log;
+};
+
+/// A worker that is registered, or holds something.
+struct WorkerInfo {
+  struct Held {
+    model::AttemptKey attempt;
+    /// Its start gate was opened; if not, it is assigned to it.
+    bool begun = false;
+  };
+  worker_api::Registration registration;
+  /// False: it has not registered here, and what it holds is known from elsewhere.
+  bool registered = true;
+  Instant registered_at;
+  Instant heard_at;
+  std::vector<Held> held;
+};
+
+struct QueueFigures {
+  /// Attempts that nobody has begun, by queue; of all tenants.
+  std::map<std::string, std::uint64_t> waiting;
+  std::uint64_t workers = 0;
+  /// Were assigned, and went back to their place.
+  std::uint64_t returned = 0;
+  std::uint64_t lost = 0;
+  /// Words that were answered kStop.
+  std::uint64_t stale_words = 0;
+};
+
+/// Offered attempts wait here; workers poll for them, open their start gate, and say how they go
+/// (docs/decisions/0025-workers-pull-from-the-engine.md).
+///
+/// Evidence (I4, I5).  All that is durable is the task's row: this is memory.  Whoever polls gets a
+///   start token; the gate, a round of the engine, lets in one.  What a holder says extends its
+///   lease, by this process's monotonic clock; a lease that ends is a loss, but never before this
+///   process has been up and awake for a whole lease (I7).  After a restart the engine says who
+///   holds what, and each of them has a lease anew.
+/// Order.  Per tenant and queue: priority, then order of offer.  What goes back to its place stands
+///   where it stood.
+/// Waiting counts against no limit but the task's and the run's (I7).
+/// Threads.  All methods may be called concurrently; `threads` and two of its own.
+/// Bounds.  As in the options and worker_service.h; long polls: 64 of one worker, of which the
+///   oldest is answered with nothing.
+class QueueExecutor : public executor::Executor, public worker_api::WorkerService {
+ public:
+  using executor::Executor::Start;
+  using worker_api::WorkerService::Start;
+
+  /// Who is there, by tenant and name, and what they hold.
+  virtual std::vector<WorkerInfo> Workers() const = 0;
+  virtual QueueFigures Figures() const = 0;
+
+  /// What is due by now; returns when to call it again, on the monotonic clock, or earlier.
+  virtual Duration Tick() = 0;
+  /// Does one thing that may block; false if there is none.
+  virtual bool RunNext() = 0;
+};
+
+/// kInvalidArgument names an option that is out of its bounds.
+Result<std::unique_ptr<QueueExecutor>> NewQueueExecutor(const QueueOptions& options,
+                                                        const QueuePorts& ports);
+
+}  // namespace headworks::executor_queue

@@ -1,0 +1,98 @@
+#include "job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace headworks::executor_queue {
+namespace {
+
+constexpr std::string_view kScratch = "HEADWORKS_SCRATCH";
+
+bool IsTemplate(std::string_view text) { return text.find("${{") != std::string_view::npos; }
+/// Where a file lies on this host only.
+bool IsRelative(std::string_view path) { return !path.empty() && path[0] != '/'; }
+
+std::string CwdIsRelative(std::string_view cwd) {
+  return fmt::format(
+      "cwd '{}' is below the folder of the workflow file, which workers do not have; give an "
+      "absolute path that they have, or leave it out",
+      cwd);
+}
+std::string EnvFileIsRelative(std::string_view file) {
+  return fmt::format(
+      "env_file '{}' is below the folder of the workflow file, which workers do not have; give an "
+      "absolute path that they have, or use env",
+      file);
+}
+
+bool Mentions(const model::Action& action, std::string_view word) {
+  const auto has = [&](std::string_view text) { return text.find(word) != std::string_view::npos; };
+  if (const auto* shell = std::get_if<model::ShellAction>(&action)) return has(shell->script);
+  if (const auto* exec = std::get_if<model::ExecAction>(&action))
+    return std::ranges::any_of(exec->argv, has);
+  return false;
+}
+
+}  // namespace
+
+std::string WhyNotElsewhere(const executor::Attempt& attempt) {
+  const model::Task& task = attempt.task();
+  if (IsRelative(task.cwd) && !IsTemplate(task.cwd))
+    return fmt::format("task {}: {}", task.id, CwdIsRelative(task.cwd));
+  for (const std::string& file : task.env_file)
+    if (IsRelative(file) && !IsTemplate(file))
+      return fmt::format("task {}: {}", task.id, EnvFileIsRelative(file));
+  if (Mentions(task.action, kScratch))
+    return fmt::format(
+        "task {} uses {}, a folder that the tasks of a run share, and workers on other hosts do "
+        "not; pass values by outputs, and files by a place that all of them reach",
+        task.id, kScratch);
+  return {};
+}
+
+std::string WhyNotElsewhere(const executor::Rendered& rendered) {
+  if (IsRelative(rendered.cwd)) return CwdIsRelative(rendered.cwd);
+  for (const std::string& file : rendered.env_file)
+    if (IsRelative(file)) return EnvFileIsRelative(file);
+  return {};
+}
+
+Result<worker_api::Job> MakeJob(const executor::Attempt& attempt, executor::Resolved resolved) {
+  const model::WorkflowDefinition& whole = attempt.workflow->definition();
+  model::WorkflowDefinition alone;
+  alone.name = whole.name;
+  alone.env = whole.env;
+  model::Task task = attempt.task();
+  task.role = model::TaskRole::kMain;
+  task.needs.clear();
+  task.when.clear();
+  task.trigger_rule = model::TriggerRule::kAllSuccess;
+  task.allow_failure = false;
+  task.deadline = Duration(0);
+  task.pool.clear();
+  task.weight = 1;
+  alone.tasks = {std::move(task)};
+  const auto workflow = model::Workflow::Create(std::move(alone));
+  if (!workflow)
+    return Error{Code::kInternal,
+                 "the task makes no workflow of its own: " + workflow.error().message};
+  worker_api::Job job;
+  job.attempt = attempt.key;
+  job.run_id = attempt.run_id;
+  job.workflow = whole.name.workflow;
+  job.task = attempt.task().id;
+  job.version = attempt.workflow->version();
+  job.try_no = attempt.try_no;
+  job.generation = attempt.generation;
+  job.timeout = attempt.timeout;
+  job.idempotency_key =
+      resolved.rendered ? resolved.rendered->idempotency_key : attempt.task().idempotency_key;
+  if (job.idempotency_key.empty()) job.idempotency_key = attempt.IdempotencyKey();
+  job.definition_json = (*workflow)->canonical_json();
+  job.resolved = std::move(resolved);
+  return job;
+}
+
+}  // namespace headworks::executor_queue

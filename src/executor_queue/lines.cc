@@ -1,0 +1,84 @@
+#include "lines.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace headworks::executor_queue {
+
+void Lines::EraseIfEmpty(std::map<Key, Queue>::iterator queue) {
+  if (queue->second.attempts.empty() && queue->second.polls.empty()) queues_.erase(queue);
+}
+
+void Lines::Add(const Id& id, const Place& place) {
+  queues_[{place.tenant, place.queue}].attempts[place.required].emplace(RankOf(place), id);
+}
+
+void Lines::Remove(const Place& place) {
+  const auto queue = queues_.find({place.tenant, place.queue});
+  if (queue == queues_.end()) return;
+  auto& attempts = queue->second.attempts;
+  const auto line = attempts.find(place.required);
+  if (line == attempts.end()) return;
+  line->second.erase(RankOf(place));
+  if (line->second.empty()) attempts.erase(line);
+  EraseIfEmpty(queue);
+}
+
+std::vector<Id> Lines::Take(const std::string& tenant, const std::string& queue,
+                            const Labels& labels, std::uint32_t most) {
+  std::vector<Id> taken;
+  const auto found = queues_.find({tenant, queue});
+  if (found == queues_.end()) return taken;
+  auto& attempts = found->second.attempts;
+  using Line = decltype(found->second.attempts)::iterator;
+  const auto later = [](const Line& a, const Line& b) {
+    return a->second.begin()->first > b->second.begin()->first;
+  };
+  std::vector<Line> heads;  // a heap: the line whose first attempt is first of all
+  for (auto line = attempts.begin(); line != attempts.end(); ++line)
+    if (std::ranges::includes(labels, line->first)) heads.push_back(line);
+  std::ranges::make_heap(heads, later);
+  while (taken.size() < most && !heads.empty()) {
+    std::ranges::pop_heap(heads, later);
+    const Line line = heads.back();
+    taken.push_back(line->second.begin()->second);
+    line->second.erase(line->second.begin());
+    if (line->second.empty()) {
+      attempts.erase(line);
+      heads.pop_back();
+    } else {
+      std::ranges::push_heap(heads, later);
+    }
+  }
+  EraseIfEmpty(found);
+  return taken;
+}
+
+void Lines::AddPoll(PollNo poll, const std::string& tenant, const std::string& queue,
+                    const Labels& labels) {
+  queues_[{tenant, queue}].polls[labels].insert(poll);
+}
+
+void Lines::RemovePoll(PollNo poll, const std::string& tenant, const std::string& queue,
+                       const Labels& labels) {
+  const auto found = queues_.find({tenant, queue});
+  if (found == queues_.end()) return;
+  auto& polls = found->second.polls;
+  const auto alike = polls.find(labels);
+  if (alike == polls.end()) return;
+  alike->second.erase(poll);
+  if (alike->second.empty()) polls.erase(alike);
+  EraseIfEmpty(found);
+}
+
+std::optional<PollNo> Lines::PollFor(const Place& place) const {
+  std::optional<PollNo> first;
+  const auto found = queues_.find({place.tenant, place.queue});
+  if (found == queues_.end()) return first;
+  for (const auto& [labels, polls] : found->second.polls)
+    if (std::ranges::includes(labels, place.required) && (!first || *polls.begin() < *first))
+      first = *polls.begin();
+  return first;
+}
+
+}  // namespace headworks::executor_queue

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace headworks::executor_queue {
+
+/// (run, epoch) names an attempt within a store.
+using Id = std::pair<std::int64_t, std::int64_t>;
+using PollNo = std::uint64_t;
+/// Sorted, each once.
+using Labels = std::vector<std::string>;
+
+/// Where an attempt waits.
+struct Place {
+  std::string tenant;
+  std::string queue;
+  /// What its worker must have.
+  Labels required = {};
+  int priority = 0;
+  /// Of its offer; unique.
+  std::uint64_t order = 0;
+};
+
+/// Which attempt a poll gets, and which poll an attempt.
+///
+/// Both are kept by tenant, queue and labels, so that a search looks at each set of labels once,
+/// however many attempts or polls have it.
+class Lines {
+ public:
+  void Add(const Id& id, const Place& place);
+  void Remove(const Place& place);
+  /// Removes and returns the first `most` whose requirements are among `labels`.
+  std::vector<Id> Take(const std::string& tenant, const std::string& queue, const Labels& labels,
+                       std::uint32_t most);
+
+  /// A poll that would take an attempt of this queue.
+  void AddPoll(PollNo poll, const std::string& tenant, const std::string& queue,
+               const Labels& labels);
+  void RemovePoll(PollNo poll, const std::string& tenant, const std::string& queue,
+                  const Labels& labels);
+  /// The one that has waited longest of those that may have it.
+  std::optional<PollNo> PollFor(const Place& place) const;
+
+  bool empty() const { return queues_.empty(); }
+
+ private:
+  using Rank = std::pair<int, std::uint64_t>;  // priority, negative; order
+  struct Queue {
+    std::map<Labels, std::map<Rank, Id>> attempts;
+    std::map<Labels, std::set<PollNo>> polls;
+  };
+  using Key = std::pair<std::string, std::string>;  // tenant, queue
+  static Rank RankOf(const Place& place) { return {-place.priority, place.order}; }
+  void EraseIfEmpty(std::map<Key, Queue>::iterator queue);
+
+  std::map<Key, Queue> queues_;
+};
+
+}  // namespace headworks::executor_queue

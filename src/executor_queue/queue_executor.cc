@@ -1,0 +1,527 @@
+#include "headworks/executor_queue/queue_executor.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "border.h"
+#include "headworks/executor/attempt_log.h"
+#include "headworks/executor/execution_status.h"
+#include "impl.h"
+#include "job.h"
+
+namespace headworks::executor_queue {
+
+using executor::Attempt;
+using executor::DispatchError;
+using executor::NotTaken;
+using executor::OfferResult;
+using executor::Word;
+
+namespace {
+
+constexpr Duration kLongestLease = std::chrono::hours(24);
+constexpr Duration kShortestLease = std::chrono::milliseconds(100);
+constexpr Duration kLongestWait = std::chrono::hours(1);
+constexpr std::uint32_t kMostWaiting = 1'000'000;
+constexpr std::uint32_t kMostThreads = 1'024;
+/// The engine could not judge: it is asked again.
+constexpr Duration kWithdrawAgain = std::chrono::seconds(1);
+/// The holder that ends what has not begun.
+constexpr std::string_view kWithdrawer = "queue/withdrawn";
+
+Status CheckOptions(const QueueOptions& options) {
+  const auto bad = [](std::string_view what) {
+    return Error{Code::kInvalidArgument, fmt::format("queue executor: {}", what)};
+  };
+  if (options.lease < kShortestLease || options.lease > kLongestLease)
+    return bad(fmt::format("lease is {}us; give {} to {}", options.lease.count(),
+                           FormatDuration(kShortestLease), FormatDuration(kLongestLease)));
+  if (options.heartbeat_every <= Duration(0) || options.heartbeat_every > options.lease / 3)
+    return bad(
+        fmt::format("heartbeat_every is {}us; give more than none, and at most a third of "
+                    "the lease, {}",
+                    options.heartbeat_every.count(), FormatDuration(options.lease / 3)));
+  if (options.max_waiting < 2 || options.max_waiting > kMostWaiting)
+    return bad(fmt::format("max_waiting is {}; give 2 to {}", options.max_waiting, kMostWaiting));
+  if (options.max_workers == 0) return bad("max_workers is 0; give 1 or more");
+  if (options.threads > kMostThreads)
+    return bad(fmt::format("threads is {}; at most {}", options.threads, kMostThreads));
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<QueueExecutor>> NewQueueExecutor(const QueueOptions& options,
+                                                        const QueuePorts& ports) {
+  HEADWORKS_TRY(CheckOptions(options));
+  return std::unique_ptr<QueueExecutor>(std::make_unique<Impl>(options, ports));
+}
+
+Impl::Impl(const QueueOptions& options, const QueuePorts& ports)
+    : options_(options),
+      ports_(ports),
+      gate_({.pending_timeout = options.pending_timeout}, ports.tokens, ports.clock) {}
+
+Impl::~Impl() {
+  for (std::jthread& thread : threads_) thread.request_stop();
+  threads_.clear();
+  const Error closed{Code::kUnavailable, "the engine is gone; say it again later"};
+  for (StartJob& job : starts_) job.done(closed);
+  for (LogJob& job : logs_) job.done(closed);
+}
+
+Status Impl::Start(executor::AttemptSink& sink) {
+  const std::scoped_lock lock(mutex_);
+  sink_ = &sink;
+  last_tick_ = ports_.clock.Monotonic();
+  no_loss_before_ = last_tick_ + options_.lease;
+  next_tidy_ = last_tick_;
+  if (options_.threads == 0) return {};
+  threads_.emplace_back([this](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      const Duration next = Tick();
+      Lock tick_lock(mutex_);
+      const Duration now = ports_.clock.Monotonic();
+      if (next > now)
+        ticks_.wait_for(tick_lock, stop, std::min(next - now, kLongestWait),
+                        [&] { return next_tick_ < next; });
+    }
+  });
+  for (std::uint32_t i = 0; i <= options_.threads; ++i)
+    threads_.emplace_back([this](const std::stop_token& stop) {
+      for (;;) {
+        {
+          Lock work_lock(mutex_);
+          const auto work = [this] { return !starts_.empty() || (!logs_.empty() && !storing_); };
+          if (!work_.wait(work_lock, stop, work)) return;
+        }
+        static_cast<void>(RunNext());
+      }
+    });
+  return {};
+}
+
+Place Impl::PlaceOf(const Entry& entry) const {
+  return {.tenant = entry.attempt.key.tenant.value,
+          .queue = "default",
+          .required = {},
+          .priority = entry.attempt.priority,
+          .order = entry.order};
+}
+
+Impl::Entry& Impl::NewLocked(const model::AttemptKey& key) {
+  Entry& entry = entries_[IdOf(key)];
+  entry.attempt.key = key;
+  return entry;
+}
+
+void Impl::SetDueLocked(Entry& entry, Duration due) {
+  const Id id = IdOf(entry.attempt.key);
+  if (entry.due != Duration(0)) due_.erase({entry.due, id});
+  entry.due = due;
+  if (due == Duration(0)) return;
+  due_.insert({due, id});
+  WakeLocked(due);
+}
+
+void Impl::LeaveStageLocked(Entry& entry, Calls& calls) {
+  const bool unbegun = entry.stage < Stage::kRunning;
+  if (entry.stage == Stage::kWaiting && entry.order != 0) lines_.Remove(PlaceOf(entry));
+  if (entry.stage == Stage::kAssigned || entry.stage == Stage::kRunning) {
+    const auto held = held_.find(entry.who);
+    held->second.erase(IdOf(entry.attempt.key));
+    if (held->second.empty()) held_.erase(held);
+  }
+  if (entry.stage == Stage::kRunning) --running_;
+  SetDueLocked(entry, Duration(0));
+  if (!unbegun || entry.order == 0) return;
+  const auto queue = waiting_.find(PlaceOf(entry).queue);
+  if (--queue->second == 0) waiting_.erase(queue);
+  --unbegun_;
+  entry.order = 0;
+  if (room_wanted_ && sink_ != nullptr) {
+    room_wanted_ = false;
+    ++speaking_;
+    calls.push_back([this, sink = sink_] {
+      sink->CapacityChanged();
+      Spoken();
+    });
+  }
+}
+
+void Impl::EraseLocked(Entries::iterator at, Calls& calls) {
+  LeaveStageLocked(at->second, calls);
+  entries_.erase(at);
+}
+
+std::string Impl::FullLocked(const std::string& queue) const {
+  if (unbegun_ >= options_.max_waiting)
+    return fmt::format("{} attempts wait for workers already", unbegun_);
+  const auto here = waiting_.find(queue);
+  if (here == waiting_.end() || here->second < options_.max_waiting / 2) return {};
+  return fmt::format("{} attempts wait for workers of queue '{}' already", here->second, queue);
+}
+
+OfferResult Impl::Offer(const Attempt& attempt) {
+  const Id id = IdOf(attempt.key);
+  const std::string queue = PlaceOf({.attempt = attempt}).queue;
+  Calls calls;
+  bool checked = false;
+  for (;;) {
+    Lock lock(mutex_);
+    if (sink_ == nullptr) return NotTaken(DispatchError::kNoCapacity, "the queue is closed");
+    if (const auto known = entries_.find(id); known != entries_.end()) {
+      OfferedAgainLocked(known->second, attempt, calls);
+      break;
+    }
+    if (std::string full = FullLocked(queue); !full.empty()) {
+      room_wanted_ = true;
+      return NotTaken(DispatchError::kNoCapacity, std::move(full));
+    }
+    if (checked) {
+      TakeLocked(attempt, queue, calls);
+      break;
+    }
+    lock.unlock();
+    if (std::string why = WhyNotElsewhere(attempt); !why.empty())
+      return NotTaken(DispatchError::kValidation, std::move(why));
+    // Whoever gets it will need one; that one is made then, because it may wait for long.
+    if (const auto token = gate_.Admit(attempt); !token)
+      return NotTaken(DispatchError::kContext, token.error().message);
+    checked = true;
+  }
+  Make(calls);
+  return {};
+}
+
+void Impl::OfferedAgainLocked(Entry& entry, const Attempt& attempt, Calls& calls) {
+  if (!entry.attempt.workflow) entry.attempt = attempt;
+  if (entry.stage != Stage::kEnded) return;
+  ++speaking_;
+  calls.push_back([this, sink = sink_, key = attempt.key, outcome = *entry.outcome] {
+    sink->Ended(key, outcome);  // it was not heard
+    Spoken();
+  });
+}
+
+void Impl::TakeLocked(const Attempt& attempt, const std::string& queue, Calls& calls) {
+  Entry& entry = NewLocked(attempt.key);
+  entry.attempt = attempt;
+  entry.order = ++next_order_;
+  entry.waits_since = ports_.clock.Now();
+  ++waiting_[queue];
+  ++unbegun_;
+  WaitLocked(entry, calls);
+}
+
+void Impl::WaitLocked(Entry& entry, Calls& calls) {
+  const Place place = PlaceOf(entry);
+  entry.stage = Stage::kWaiting;
+  lines_.Add(IdOf(entry.attempt.key), place);
+  const auto poll = lines_.PollFor(place);
+  if (!poll) return;
+  if (auto assignment = AssignLocked(entry, polls_.at(*poll).who, calls))
+    AnswerPollLocked(*poll, {.assignments = {*std::move(assignment)}}, calls);
+}
+
+std::optional<worker_api::Assignment> Impl::AssignLocked(Entry& entry, const Identity& who,
+                                                         Calls& calls) {
+  auto token = gate_.Admit(entry.attempt);
+  if (!token) {  // Offer had one made; the engine asks after it, and offers it again
+    executor::ForAttempt(ports_.log, entry.attempt)
+        .Error("no start token can be made for an attempt", {{"error", token.error().message}});
+    EraseLocked(entries_.find(IdOf(entry.attempt.key)), calls);
+    return std::nullopt;
+  }
+  lines_.Remove(PlaceOf(entry));
+  entry.stage = Stage::kAssigned;
+  entry.who = who;
+  held_[who].insert(IdOf(entry.attempt.key));
+  SetDueLocked(entry, ports_.clock.Monotonic() + options_.lease);
+  return worker_api::Assignment{entry.attempt.key, PlaceOf(entry).queue, *std::move(token)};
+}
+
+void Impl::ReturnLocked(Entry& entry, std::string_view why, Calls& calls) {
+  executor::ForAttempt(ports_.log, entry.attempt)
+      .Info("an attempt goes back to its place",
+            {{"worker", HolderOf(entry.who)}, {"why", std::string(why)}});
+  ++returned_;
+  const auto held = held_.find(entry.who);
+  held->second.erase(IdOf(entry.attempt.key));
+  if (held->second.empty()) held_.erase(held);
+  SetDueLocked(entry, Duration(0));
+  entry.who = {};
+  WaitLocked(entry, calls);
+}
+
+void Impl::RunLocked(Entry& entry, const Identity& who, std::string holder, Calls& calls) {
+  if (entry.stage == Stage::kRunning && entry.holder == holder) {
+    entry.heard_at = ports_.clock.Monotonic();
+    return;
+  }
+  LeaveStageLocked(entry, calls);
+  entry.stage = Stage::kRunning;
+  ++running_;
+  entry.who = who;
+  entry.holder = std::move(holder);
+  entry.heard_at = ports_.clock.Monotonic();
+  entry.began_at = ports_.clock.Now();
+  held_[who].insert(IdOf(entry.attempt.key));
+  SetDueLocked(entry, entry.heard_at + options_.lease);
+}
+
+void Impl::LoseLocked(Entry& entry, std::string why, Calls& calls) {
+  executor::ForAttempt(ports_.log, entry.attempt)
+      .Warning("an attempt is lost", {{"holder", entry.holder}, {"why", why}});
+  ++lost_;
+  LeaveStageLocked(entry, calls);
+  entry.stage = Stage::kEnded;
+  entry.outcome = executor::OutcomeOf(executor::ExecutionStatus::kLost, std::move(why));
+  entry.outcome->started_at = entry.began_at;
+  entry.outcome->ended_at = ports_.clock.Now();
+  CountLocked(*entry.outcome);
+  if (sink_ == nullptr) return;
+  ++speaking_;
+  calls.push_back([this, sink = sink_, key = entry.attempt.key, outcome = *entry.outcome] {
+    sink->Ended(key, outcome);
+    Spoken();
+  });
+}
+
+void Impl::Cancel(const model::AttemptKey& key) {
+  Calls calls;
+  {
+    const Lock lock(mutex_);
+    const auto known = entries_.find(IdOf(key));
+    if (sink_ == nullptr || known == entries_.end()) return;
+    Entry& entry = known->second;
+    switch (entry.stage) {
+      case Stage::kWaiting:
+      case Stage::kAssigned:
+        WithdrawLocked(entry, calls);
+        break;
+      case Stage::kRunning: {
+        if (std::exchange(entry.cancel, true)) break;
+        const auto worker = workers_.find(entry.who);
+        if (worker == workers_.end()) break;
+        for (const std::uint64_t beat : std::set(worker->second.beats)) {
+          Beating& beating = beats_.at(beat);
+          for (Beating::One& one : beating.ones)
+            if (one.good && one.id == known->first) {
+              one.pulse.reply = executor::Reply::kCancel;
+              beating.news = true;
+            }
+          if (beating.news && beating.open == 0) AnswerBeatLocked(beat, calls);
+        }
+        break;
+      }
+      case Stage::kWithdrawn:
+      case Stage::kEnded:
+        break;
+    }
+  }
+  Make(calls);
+}
+
+void Impl::WithdrawLocked(Entry& entry, Calls& calls) {
+  if (entry.stage == Stage::kWaiting) lines_.Remove(PlaceOf(entry));
+  if (entry.stage == Stage::kAssigned) {
+    const auto held = held_.find(entry.who);
+    held->second.erase(IdOf(entry.attempt.key));
+    if (held->second.empty()) held_.erase(held);
+    entry.who = {};
+  }
+  entry.stage = Stage::kWithdrawn;
+  SetDueLocked(entry, ports_.clock.Monotonic() + kWithdrawAgain);
+  calls.push_back([this, key = entry.attempt.key] { SayWithdrawn(key); });
+}
+
+/// Claims the start, so that nobody else can: the engine ends what is to stop and has not begun.
+/// Where somebody has begun it, nothing changes (I5).
+void Impl::SayWithdrawn(const model::AttemptKey& key) {
+  Lock lock(mutex_);
+  const auto known = entries_.find(IdOf(key));
+  if (known == entries_.end() || known->second.stage != Stage::kWithdrawn || sink_ == nullptr)
+    return;
+  Word word{key, std::string(kWithdrawer), Word::Kind::kStarted, {}};
+  if (known->second.gate_is_ours) {
+    word.kind = Word::Kind::kVerdict;
+    word.outcome =
+        executor::OutcomeOf(executor::ExecutionStatus::kCancelled, "cancelled before it started");
+    word.outcome.ended_at = ports_.clock.Now();
+  }
+  executor::AttemptSink* const sink = sink_;
+  ++speaking_;
+  lock.unlock();
+  const bool opens = word.kind == Word::Kind::kStarted;
+  sink->Hear(std::move(word), [this, key, opens](const executor::Heard& heard) {
+    if (!opens ||
+        (heard.reply != executor::Reply::kGoOn && heard.reply != executor::Reply::kCancel))
+      return;
+    {
+      const Lock again(mutex_);
+      const auto at = entries_.find(IdOf(key));
+      if (at == entries_.end() || at->second.stage != Stage::kWithdrawn) return;
+      at->second.gate_is_ours = true;
+    }
+    SayWithdrawn(key);
+  });
+  Spoken();
+}
+
+executor::Capacity Impl::GetCapacity() const {
+  const Lock lock(mutex_);
+  const auto used = static_cast<std::uint32_t>(entries_.size());
+  const std::uint32_t begun = used - std::min(used, unbegun_);
+  const executor::Capacity capacity{.max = sink_ == nullptr ? used : options_.max_waiting + begun,
+                                    .used = used};
+  if (capacity.free() == 0) room_wanted_ = true;
+  return capacity;
+}
+
+std::string Impl::WaitsForLocked(
+    const Entry& entry, std::map<std::pair<std::string, Labels>, std::size_t>& serving) const {
+  const Place place = PlaceOf(entry);
+  const auto [count, added] =
+      serving.try_emplace({place.tenant + "/" + place.queue, place.required});
+  if (added)
+    count->second = static_cast<std::size_t>(std::ranges::count_if(workers_, [&](const auto& each) {
+      return each.first.tenant.value == place.tenant &&
+             each.second.registration.slots.contains(place.queue) &&
+             std::ranges::includes(each.second.labels, place.required);
+    }));
+  const std::string labels =
+      place.required.empty() ? "" : fmt::format(" with {}", fmt::join(place.required, ", "));
+  return fmt::format("waits for a worker of queue '{}'{} since {}; {} such workers are there",
+                     place.queue, labels, FormatInstant(entry.waits_since), count->second);
+}
+
+executor::Inspection Impl::InspectLocked(
+    const Attempt& attempt, std::map<std::pair<std::string, Labels>, std::size_t>& serving,
+    Calls& calls) {
+  const auto known = entries_.find(IdOf(attempt.key));
+  if (known == entries_.end()) {
+    if (attempt.holder.empty()) return executor::Absent{};
+    // It was let in through another engine's gate; from now on it has a lease here.
+    Entry& entry = NewLocked(attempt.key);
+    entry.attempt = attempt;
+    RunLocked(entry, IdentityOf(attempt.key.tenant, attempt.holder), attempt.holder, calls);
+    return executor::Running{};
+  }
+  Entry& entry = known->second;
+  if (!entry.attempt.workflow) entry.attempt = attempt;
+  switch (entry.stage) {
+    case Stage::kWaiting:
+      return executor::Pending{WaitsForLocked(entry, serving), true};
+    case Stage::kAssigned:
+      return executor::Pending{fmt::format("worker {} has it and has not begun", entry.who.worker)};
+    case Stage::kWithdrawn:
+      return executor::Pending{"is being withdrawn"};
+    case Stage::kRunning:
+      return executor::Running{};
+    case Stage::kEnded:
+      break;
+  }
+  return executor::Ended{*entry.outcome};
+}
+
+Result<std::vector<executor::Inspection>> Impl::Inspect(std::span<const Attempt> attempts) {
+  Calls calls;
+  std::vector<executor::Inspection> answers;
+  answers.reserve(attempts.size());
+  {
+    const Lock lock(mutex_);
+    std::map<std::pair<std::string, Labels>, std::size_t> serving;
+    for (const Attempt& attempt : attempts)
+      answers.push_back(InspectLocked(attempt, serving, calls));
+  }
+  Make(calls);
+  return answers;
+}
+
+std::vector<model::AttemptKey> Impl::List() const {
+  const Lock lock(mutex_);
+  std::vector<model::AttemptKey> keys;
+  keys.reserve(entries_.size());
+  for (const auto& [id, entry] : entries_)
+    if (entry.stage != Stage::kEnded) keys.push_back(entry.attempt.key);
+  return keys;
+}
+
+executor::Metrics Impl::GetMetrics() const {
+  const Lock lock(mutex_);
+  std::uint64_t slots = 0;
+  for (const auto& [who, worker] : workers_)
+    for (const auto& [queue, count] : worker.registration.slots) slots += count;
+  return {.active = running_,
+          .max = std::max<std::uint64_t>(slots, running_),
+          .executed = executed_,
+          .failed = failed_,
+          .mean_duration = durations_.Mean(),
+          .p99_duration = durations_.Quantile(0.99),
+          .lines_dropped = lines_dropped_};
+}
+
+QueueFigures Impl::Figures() const {
+  const Lock lock(mutex_);
+  return {.waiting = waiting_,
+          .workers = workers_.size(),
+          .returned = returned_,
+          .lost = lost_,
+          .stale_words = stale_words_};
+}
+
+void Impl::Settled(std::span<const model::AttemptKey> keys) {
+  Calls calls;
+  {
+    const Lock lock(mutex_);
+    for (const model::AttemptKey& key : keys)
+      if (const auto known = entries_.find(IdOf(key)); known != entries_.end())
+        EraseLocked(known, calls);
+  }
+  Make(calls);
+}
+
+/// What runs elsewhere goes on without an engine, and what waits is offered again by the next.
+Status Impl::Drain(Duration) {
+  Calls calls;
+  Lock lock(mutex_);
+  sink_ = nullptr;
+  while (!polls_.empty()) AnswerPollLocked(polls_.begin()->first, {}, calls);
+  while (!beats_.empty()) AnswerBeatLocked(beats_.begin()->first, calls);
+  lock.unlock();
+  Make(calls);
+  lock.lock();
+  quiet_.wait(lock, [this] { return speaking_ == 0; });
+  return {};
+}
+
+std::vector<WorkerInfo> Impl::Workers() const {
+  const Lock lock(mutex_);
+  std::map<Identity, WorkerInfo> all;
+  for (const auto& [who, worker] : workers_)
+    all[who] = {.registration = worker.registration,
+                .registered_at = worker.registered_at,
+                .heard_at = worker.heard_at,
+                .held = {}};
+  for (const auto& [who, ids] : held_) {
+    WorkerInfo& info = all[who];
+    if (!workers_.contains(who)) {
+      info.registration.who = who;
+      info.registered = false;
+    }
+    for (const Id& id : ids) {
+      const Entry& entry = entries_.at(id);
+      info.held.push_back({entry.attempt.key, entry.stage == Stage::kRunning});
+    }
+  }
+  std::vector<WorkerInfo> list;
+  list.reserve(all.size());
+  for (auto& [who, info] : all) list.push_back(std::move(info));
+  return list;
+}
+
+}  // namespace headworks::executor_queue

@@ -1,0 +1,347 @@
+// Words: what workers say of the attempts that they hold, on its way to the engine and back.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "border.h"
+#include "headworks/executor/execution_status.h"
+#include "headworks/log_store/chunk.h"
+#include "impl.h"
+#include "job.h"
+
+namespace headworks::executor_queue {
+
+using executor::AttemptGate;
+using executor::Reply;
+using executor::TokenClaims;
+using executor::TokenFault;
+using executor::TokenUse;
+using executor::Word;
+using worker_api::Pulse;
+using worker_api::Started;
+
+namespace {
+
+constexpr std::size_t kMostBeats = 16;     // of one worker
+constexpr std::size_t kBytesPerLine = 16;  // beside its own
+constexpr Duration kAskAgain = std::chrono::milliseconds(500);
+
+bool Heard(Reply reply) { return reply == Reply::kGoOn || reply == Reply::kCancel; }
+
+std::size_t BytesOf(const std::vector<log_store::Line>& lines) {
+  return std::accumulate(lines.begin(), lines.end(), std::size_t{0},
+                         [](std::size_t sum, const log_store::Line& line) {
+                           return sum + line.bytes.size() + kBytesPerLine;
+                         });
+}
+
+}  // namespace
+
+void Impl::NoteReply(Reply reply) {
+  if (reply != Reply::kStop) return;
+  const Lock lock(mutex_);
+  ++stale_words_;
+}
+
+void Impl::TouchLocked(const TokenClaims& work) {
+  const auto known = entries_.find(IdOf(work.attempt));
+  if (known == entries_.end()) return;
+  if (known->second.stage == Stage::kRunning && known->second.holder == work.holder)
+    known->second.heard_at = ports_.clock.Monotonic();
+  if (const auto worker = workers_.find(IdentityOf(work.attempt.tenant, work.holder));
+      worker != workers_.end()) {
+    worker->second.heard = ports_.clock.Monotonic();
+    worker->second.heard_at = ports_.clock.Now();
+  }
+}
+
+void Impl::AdoptLocked(const TokenClaims& work, Calls& calls) {
+  const auto known = entries_.find(IdOf(work.attempt));
+  if (sink_ == nullptr || (known != entries_.end() && known->second.stage >= Stage::kRunning))
+    return;
+  Entry& entry = known != entries_.end() ? known->second : NewLocked(work.attempt);
+  RunLocked(entry, IdentityOf(work.attempt.tenant, work.holder), work.holder, calls);
+  entry.began_at = work.opened_at;
+}
+
+void Impl::Start(const Identity& who, std::string start_token, Done<Started> done) {
+  if (const Status good = CheckIdentity(who); !good) return done(good.error());
+  const auto start = ports_.tokens.Verify(start_token, TokenUse::kStart);
+  if (!start) return done(executor::ToError(start.error()));
+  if (start->attempt.tenant != who.tenant) return done(executor::ToError(TokenFault::kWrongUse));
+  const auto sink = [&]() -> Result<executor::AttemptSink*> {
+    const Lock lock(mutex_);
+    HEADWORKS_TRY(FindLocked(who));
+    return SpeakLocked();
+  }();
+  if (!sink) return done(Error(sink.error()));
+  gate_.Open(**sink, start_token, HolderOf(who),
+             [this, who, start = *start,
+              done = std::move(done)](const Result<AttemptGate::Answer>& answer) {
+               if (!answer) return done(Error(answer.error()));
+               Opened(who, start, *answer, done);
+             });
+  Spoken();
+}
+
+void Impl::Opened(const Identity& who, const TokenClaims& start, const AttemptGate::Answer& answer,
+                  Done<Started> done) {
+  NoteReply(answer.reply);
+  if (!Heard(answer.reply)) return done(Started{.reply = answer.reply});
+  Calls calls;
+  {
+    const Lock lock(mutex_);
+    const auto known = entries_.find(IdOf(start.attempt));
+    Entry& entry = known != entries_.end() ? known->second : NewLocked(start.attempt);
+    if (entry.stage == Stage::kEnded) {
+      Answer<Started>(calls, std::move(done), Started{.reply = Reply::kStop});
+    } else {
+      entry.cancel |= entry.stage == Stage::kWithdrawn;  // it came too late to be withdrawn
+      RunLocked(entry, who, HolderOf(who), calls);
+      if (answer.reply == Reply::kCancel || entry.cancel) {
+        entry.cancel_told = true;
+        Answer<Started>(calls, std::move(done),
+                        Started{.reply = Reply::kCancel, .work_token = answer.token});
+      } else if (!entry.attempt.workflow) {
+        // The engine is about to ask after it, and says more then.
+        Answer<Started>(calls, std::move(done), Started{});
+      } else {
+        starts_.push_back({entry.attempt, answer.token, std::move(done)});
+        work_.notify_one();
+      }
+    }
+  }
+  Make(calls);
+}
+
+void Impl::Complete(std::string work_token, model::Outcome outcome, Done<Reply> done) {
+  SayVerdict(work_token, std::move(outcome), std::move(done));
+}
+
+void Impl::SayVerdict(const std::string& work_token, model::Outcome outcome, Done<Reply> done) {
+  const auto work = ports_.tokens.Verify(work_token, TokenUse::kWork);
+  if (!work) return done(executor::ToError(work.error()));
+  std::shared_ptr<const model::Workflow> workflow;
+  Instant began = work->opened_at;
+  const auto sink = [&]() -> Result<executor::AttemptSink*> {
+    const Lock lock(mutex_);
+    TouchLocked(*work);
+    if (const auto known = entries_.find(IdOf(work->attempt)); known != entries_.end()) {
+      workflow = known->second.attempt.workflow;
+      if (known->second.began_at != Instant{}) began = known->second.began_at;
+    }
+    return SpeakLocked();
+  }();
+  if (!sink) return done(Error(sink.error()));
+  if (!workflow) {
+    AskWhatItIs(**sink, work_token, *work, std::move(done));
+    return Spoken();
+  }
+  auto checked = CheckOutcome(workflow->task(work->attempt.task), std::move(outcome), began,
+                              ports_.clock.Now());
+  if (checked)
+    gate_.Say(**sink, work_token, Word::Kind::kVerdict, *checked,
+              [this, outcome = *checked,
+               done = std::move(done)](const Result<AttemptGate::Answer>& answer) {
+                if (!answer) return done(Error(answer.error()));
+                NoteReply(answer->reply);
+                if (Heard(answer->reply)) {
+                  const Lock lock(mutex_);
+                  CountLocked(outcome);
+                }
+                done(answer->reply);
+              });
+  else
+    done(Error(checked.error()));
+  Spoken();
+}
+
+/// Of which task it is, the engine says once it has the run at hand, which a word brings about.
+void Impl::AskWhatItIs(executor::AttemptSink& sink, const std::string& work_token,
+                       const TokenClaims& work, Done<Reply> done) {
+  gate_.Say(sink, work_token, Word::Kind::kHeartbeat, {},
+            [this, work, done = std::move(done)](const Result<AttemptGate::Answer>& answer) {
+              if (!answer) return done(Error(answer.error()));
+              NoteReply(answer->reply);
+              Calls calls;
+              if (Heard(answer->reply)) {
+                const Lock lock(mutex_);
+                AdoptLocked(work, calls);
+              }
+              Make(calls);
+              done(answer->reply == Reply::kStop ? Reply::kStop : Reply::kAskAgain);
+            });
+}
+
+void Impl::CountLocked(const model::Outcome& outcome) {
+  using model::Verdict;
+  ++executed_;
+  if (outcome.verdict == Verdict::kRetry || outcome.verdict == Verdict::kFailed ||
+      outcome.verdict == Verdict::kLost)
+    ++failed_;
+  durations_.Add(std::max(outcome.ended_at - outcome.started_at, Duration(0)));
+}
+
+void Impl::Log(std::string work_token, std::vector<log_store::Line> lines, Done<Reply> done) {
+  const auto work = ports_.tokens.Verify(work_token, TokenUse::kWork);
+  if (!work) return done(executor::ToError(work.error()));
+  log_store::Batch batch{work->attempt, std::move(lines)};
+  if (const Status good = log_store::CheckAppend({&batch, 1}); !good) return done(good.error());
+  const std::size_t bytes = BytesOf(batch.lines);
+  const auto sink = [&]() -> Result<executor::AttemptSink*> {
+    const Lock lock(mutex_);
+    TouchLocked(*work);
+    // What is too large by itself is taken when nothing else waits.
+    if (waiting_log_bytes_ > 0 && waiting_log_bytes_ + bytes > options_.max_waiting_log_bytes)
+      return Error{Code::kUnavailable, "too many lines wait to be stored; say them again"};
+    HEADWORKS_ASSIGN(auto* const open, SpeakLocked());
+    waiting_log_bytes_ += bytes;
+    return open;
+  }();
+  if (!sink) return done(Error(sink.error()));
+  gate_.Say(**sink, work_token, Word::Kind::kLog, {},
+            [this, work = *work, bytes, lines = std::move(batch.lines),
+             done = std::move(done)](const Result<AttemptGate::Answer>& answer) mutable {
+              const bool heard = answer && Heard(answer->reply);
+              Calls calls;
+              {
+                const Lock lock(mutex_);
+                if (heard) {
+                  AdoptLocked(work, calls);
+                  logs_.push_back({work.attempt, std::move(lines), bytes, answer->reply, done});
+                  work_.notify_one();
+                } else {
+                  waiting_log_bytes_ -= bytes;
+                }
+              }
+              Make(calls);
+              if (!answer) return done(Error(answer.error()));
+              NoteReply(answer->reply);
+              if (!heard) done(answer->reply);
+            });
+  Spoken();
+}
+
+void Impl::Beat(worker_api::Heartbeat heartbeat, Done<std::vector<Pulse>> done) {
+  if (const Status good = CheckIdentity(heartbeat.who); !good) return done(good.error());
+  if (heartbeat.work_tokens.size() > worker_api::kMaxSlots)
+    return done(Error{Code::kInvalidArgument,
+                      fmt::format("{} attempts at once; at most {}", heartbeat.work_tokens.size(),
+                                  worker_api::kMaxSlots)});
+  if (heartbeat.wait < Duration(0) || heartbeat.wait > worker_api::kMaxWait)
+    return done(Error{Code::kInvalidArgument,
+                      fmt::format("a heartbeat that waits {}us; 0 to {}", heartbeat.wait.count(),
+                                  FormatDuration(worker_api::kMaxWait))});
+  Beating beating{.who = heartbeat.who, .done = std::move(done)};
+  const std::string holder = HolderOf(heartbeat.who);
+  for (std::string& token : heartbeat.work_tokens) {
+    const auto work = ports_.tokens.Verify(token, TokenUse::kWork);
+    Beating::One one{.token = std::move(token)};
+    one.good = work && work->holder == holder && work->attempt.tenant == heartbeat.who.tenant;
+    if (one.good) one.id = IdOf(work->attempt);
+    if (!one.good) one.pulse.reply = Reply::kStop;  // whoever has no good token is not heard
+    beating.news |= !one.good;
+    beating.ones.push_back(std::move(one));
+  }
+  Calls calls;
+  Lock lock(mutex_);
+  const Result<Worker*> worker = FindLocked(heartbeat.who);
+  if (!worker) {
+    lock.unlock();
+    return beating.done(Error(worker.error()));
+  }
+  if ((*worker)->beats.size() >= kMostBeats) AnswerBeatLocked(*(*worker)->beats.begin(), calls);
+  const std::uint64_t no = ++next_beat_;
+  (*worker)->beats.insert(no);
+  // Not so long that the next one would come late.
+  beating.due = ports_.clock.Monotonic() + std::min(heartbeat.wait, options_.heartbeat_every);
+  for (const Beating::One& one : beating.ones)
+    if (const auto known = entries_.find(one.id); one.good && known != entries_.end() &&
+                                                  known->second.stage == Stage::kRunning &&
+                                                  known->second.holder == holder)
+      known->second.heard_at = ports_.clock.Monotonic();
+  WakeLocked(beating.due);
+  beating.timer = beating.due;
+  beats_due_.insert({beating.timer, no});
+  for (Beating::One& one : beating.ones) one.ask = one.good;
+  beats_.emplace(no, std::move(beating));
+  AskPulsesLocked(no, calls);
+  lock.unlock();
+  Make(calls);
+}
+
+void Impl::AskPulsesLocked(std::uint64_t no, Calls& calls) {
+  Beating& beating = beats_.at(no);
+  beating.ask_again_at = Duration::max();
+  for (std::size_t i = 0; i < beating.ones.size(); ++i) {
+    Beating::One& one = beating.ones[i];
+    if (!std::exchange(one.ask, false)) continue;
+    auto sink = SpeakLocked();
+    if (!sink) continue;
+    ++beating.open;
+    calls.push_back([this, no, i, token = one.token, sink = *sink] {
+      gate_.Say(*sink, token, Word::Kind::kHeartbeat, {},
+                [this, no, i, token](const Result<AttemptGate::Answer>& answer) {
+                  Pulsed(no, i, token, answer);
+                });
+      Spoken();
+    });
+  }
+  if (beating.open == 0 && (beating.news || beating.due <= ports_.clock.Monotonic()))
+    AnswerBeatLocked(no, calls);
+}
+
+void Impl::Pulsed(std::uint64_t no, std::size_t index, const std::string& token,
+                  const Result<AttemptGate::Answer>& answer) {
+  const Reply reply = answer ? answer->reply : Reply::kStop;
+  NoteReply(reply);
+  Calls calls;
+  {
+    const Lock lock(mutex_);
+    const auto work = ports_.tokens.Verify(token, TokenUse::kWork);
+    if (work && Heard(reply)) AdoptLocked(*work, calls);
+    const auto found = beats_.find(no);
+    if (found == beats_.end()) return;  // was answered without it
+    Beating& beating = found->second;
+    Beating::One& one = beating.ones[index];
+    --beating.open;
+    const auto known = entries_.find(one.id);
+    const bool running = known != entries_.end() && known->second.stage == Stage::kRunning;
+    one.pulse.reply = reply;
+    if (answer) one.pulse.work_token = answer->token;
+    if (reply == Reply::kGoOn && running && known->second.cancel) one.pulse.reply = Reply::kCancel;
+    if (one.pulse.reply == Reply::kCancel && !(running && known->second.cancel_told))
+      beating.news = true;
+    if (reply == Reply::kStop) beating.news = true;
+    if (reply == Reply::kAskAgain) {
+      one.ask = true;
+      beating.ask_again_at = ports_.clock.Monotonic() + kAskAgain;
+      WakeLocked(beating.ask_again_at);
+    }
+    if (beating.open == 0 && (beating.news || beating.due <= ports_.clock.Monotonic()))
+      AnswerBeatLocked(no, calls);
+  }
+  Make(calls);
+}
+
+void Impl::AnswerBeatLocked(std::uint64_t no, Calls& calls) {
+  const auto found = beats_.find(no);
+  Beating& beating = found->second;
+  std::vector<Pulse> pulses;
+  pulses.reserve(beating.ones.size());
+  for (Beating::One& one : beating.ones) {
+    if (one.pulse.reply == Reply::kCancel)
+      if (const auto known = entries_.find(one.id); known != entries_.end())
+        known->second.cancel_told = true;
+    pulses.push_back(std::move(one.pulse));
+  }
+  beats_due_.erase({beating.timer, no});
+  if (const auto worker = workers_.find(beating.who); worker != workers_.end())
+    worker->second.beats.erase(no);
+  Answer<std::vector<Pulse>>(calls, std::move(beating.done), std::move(pulses));
+  beats_.erase(found);
+}
+
+}  // namespace headworks::executor_queue
