@@ -13,6 +13,7 @@
 #include "output.h"
 #include "queue_command_line.h"
 #include "templates.h"
+#include "worker_command_line.h"
 
 namespace headworks::cli {
 namespace {
@@ -36,6 +37,7 @@ class CommandTree {
     AddPool();
     AddQueue();
     AddUp();
+    AddWorker();
     AddTasks();
     AddStore();
     AddConfig();
@@ -93,7 +95,10 @@ class CommandTree {
 
   CLI::App& Leaf(CLI::App& parent, const char* name, const char* description, Action action) {
     CLI::App& leaf = *parent.add_subcommand(name, description);
-    leaf.callback([this, action = std::move(action)] { command_.action = action; });
+    leaf.callback([this, &leaf, action = std::move(action)] {
+      // It is called after what was below it.
+      if (leaf.get_subcommands().empty()) command_.action = action;
+    });
     return leaf;
   }
 
@@ -344,6 +349,14 @@ class CommandTree {
     up.add_option("folder", folder_, "Keep the workflow files in it registered")->type_name("DIR");
   }
 
+  void AddWorker() {
+    AddWorkerCommands(app_, worker_,
+                      [this](CLI::App& parent, const char* name, const char* description,
+                             Action action) -> CLI::App& {
+                        return Leaf(parent, name, description, std::move(action));
+                      });
+  }
+
   void AddTasks() {
     CLI::App& tasks = Group("tasks", "C++ functions that workflows can call");
     Leaf(tasks, "list", "All that this program brings along", ListTasks);
@@ -413,6 +426,7 @@ class CommandTree {
   ShowWorkflowArgs show_;
   FormatArgs format_;
   QueueArgs queue_;
+  WorkerArgs worker_;
   int limit_ = 0;
   bool prune_dry_run_ = false;
   bool migrate_dry_run_ = false;

@@ -12,6 +12,7 @@
 #include "headworks/base/time.h"
 #include "headworks/metrics_http/http_server.h"
 #include "headworks/model/resources.h"
+#include "headworks/rpc/rpc_server.h"
 #include "number.h"
 
 namespace headworks::cli {
@@ -55,10 +56,13 @@ std::string GetDuration(const Settings& settings) {
   return ShowDuration(settings.runner.*Member);
 }
 
+std::string AbsolutePath(std::string_view text) {
+  return text.empty() ? std::string() : std::filesystem::absolute(text).lexically_normal().string();
+}
+
 template <auto Member>
 Status SetPath(Settings& settings, std::string_view text) {
-  settings.runner.*Member =
-      text.empty() ? std::string() : std::filesystem::absolute(text).lexically_normal().string();
+  settings.runner.*Member = AbsolutePath(text);
   return {};
 }
 template <auto Member>
@@ -254,6 +258,20 @@ Status SetMetricsListen(Settings& settings, std::string_view text) {
   return {};
 }
 
+Status SetRpcListen(Settings& settings, std::string_view text) {
+  if (!text.empty()) HEADWORKS_TRY(rpc::CheckAddress(text));
+  settings.rpc_listen = text;
+  return {};
+}
+
+/// Here, by the executor `here`, or with workers.
+Status ChooseExecutor(std::string& executor, std::string_view text, std::string_view here) {
+  const std::string_view known[] = {here, "queue"};
+  if (std::ranges::find(known, text) == std::end(known)) return UnknownName(text, known);
+  executor = text;
+  return {};
+}
+
 using R = RunnerOptions;
 constexpr std::int64_t kMillion = 1'000'000;
 
@@ -276,9 +294,24 @@ constexpr Setting kSettings[] = {
      [](Settings& s, std::string_view t) { return Choose(s.log_format, t, kLogFormats); },
      [](const Settings& s) { return Chosen(s.log_format, kLogFormats); }},
     {"metrics_listen", "host:port",
-     "Where `headworks up` serves /metrics and /healthz; without a host on 127.0.0.1. Empty = "
-     "nowhere.",
+     "Where `headworks up` and `headworks worker` serve /metrics and /healthz; without a host on "
+     "127.0.0.1. Empty = nowhere.",
      "", SetMetricsListen, [](const Settings& s) { return s.metrics_listen; }},
+    {"rpc_listen", "host:port",
+     "Where `headworks up` lets workers connect; without a host on 127.0.0.1. Empty = nowhere.", "",
+     SetRpcListen, [](const Settings& s) { return s.rpc_listen; }},
+    {"rpc_tls_cert", "path", "Certificate that workers are shown (PEM). Empty = no encryption.", "",
+     [](Settings& s, std::string_view t) {
+       s.rpc_tls_cert = AbsolutePath(t);
+       return Status();
+     },
+     [](const Settings& s) { return s.rpc_tls_cert; }},
+    {"rpc_tls_key", "path", "Its key (PEM).", "",
+     [](Settings& s, std::string_view t) {
+       s.rpc_tls_key = AbsolutePath(t);
+       return Status();
+     },
+     [](const Settings& s) { return s.rpc_tls_key; }},
     {"max_concurrent_tasks", "number",
      "Commands that run at once. 0 = twice the number of processors.", "",
      SetNumber<&R::max_concurrent_tasks, 0, 10'000>, GetNumber<&R::max_concurrent_tasks>},
@@ -324,6 +357,26 @@ constexpr Setting kSettings[] = {
      "How long an attempt that has not started in time may stay pending with its executor, or "
      "unknown to it, before its task fails.",
      "", SetDuration<&R::pending_timeout, 0>, GetDuration<&R::pending_timeout>},
+    {"command_executor", "process|queue",
+     "Where commands run: here, or with workers that come for them.", "",
+     [](Settings& s, std::string_view t) {
+       return ChooseExecutor(s.runner.command_executor, t, "process");
+     },
+     GetText<&R::command_executor>},
+    {"function_executor", "inline|queue", "The same for C++ functions.", "",
+     [](Settings& s, std::string_view t) {
+       return ChooseExecutor(s.runner.function_executor, t, "inline");
+     },
+     GetText<&R::function_executor>},
+    {"worker_lease", "duration",
+     "How long a worker may be silent before what it runs is lost, and runs again elsewhere.", "",
+     SetDuration<&R::worker_lease, 100>, GetDuration<&R::worker_lease>},
+    {"worker_heartbeat", "duration",
+     "How often workers say that they live; at most a third of worker_lease.", "",
+     SetDuration<&R::worker_heartbeat, 1>, GetDuration<&R::worker_heartbeat>},
+    {"max_waiting_for_workers", "number",
+     "Attempts that may wait for workers; those of one queue take half of it at most.", "",
+     SetNumber<&R::max_waiting_for_workers, 2, kMillion>, GetNumber<&R::max_waiting_for_workers>},
     {"tenant_executors", "name=executor,...",
      "Tenants all of whose tasks go to another executor than those of the others.", "",
      SetTenantExecutors,
@@ -455,6 +508,9 @@ Status CheckTogether(const LoadedSettings& loaded) {
     return fmt::format("{} ({})", key,
                        loaded.origins[static_cast<std::size_t>(setting - kSettings)]);
   };
+  if (loaded.settings.rpc_tls_cert.empty() != loaded.settings.rpc_tls_key.empty())
+    return Error{Code::kInvalidArgument, fmt::format("{} and {} belong together: give both or none",
+                                                     named("rpc_tls_cert"), named("rpc_tls_key"))};
   const RunnerOptions& runner = loaded.settings.runner;
   if (const auto why = model::Excess(runner.defaults.resources, runner.max_resources); !why.empty())
     return Error{Code::kInvalidArgument,
@@ -465,8 +521,8 @@ Status CheckTogether(const LoadedSettings& loaded) {
 
 /// Set for the tasks, or read elsewhere: not settings, but no mistakes either.
 constexpr std::string_view kOtherVariables[] = {
-    "HEADWORKS_CONFIG", "HEADWORKS_INPUT",   "HEADWORKS_OUTPUT",         "HEADWORKS_EPOCH",
-    "HEADWORKS_TRY",    "HEADWORKS_SCRATCH", "HEADWORKS_IDEMPOTENCY_KEY"};
+    "HEADWORKS_CONFIG", "HEADWORKS_INPUT",   "HEADWORKS_OUTPUT",          "HEADWORKS_EPOCH",
+    "HEADWORKS_TRY",    "HEADWORKS_SCRATCH", "HEADWORKS_IDEMPOTENCY_KEY", "HEADWORKS_WORKER_TOKEN"};
 
 }  // namespace
 

@@ -26,6 +26,10 @@ struct Settings {
   LogLevel log_level = LogLevel::kWarning;
   /// Where `up` is watched; empty = nowhere.
   std::string metrics_listen;
+  /// Where workers connect to `up`; empty = nowhere.
+  std::string rpc_listen;
+  /// PEM files; empty = unencrypted.
+  std::string rpc_tls_cert, rpc_tls_key;
   StderrLogger::Format log_format = StderrLogger::Format::kText;
   std::size_t max_workflow_bytes = spec::kMaxFileBytes;
 };

@@ -113,6 +113,17 @@ void ProcessExecutor::Impl::Cancel(const model::AttemptKey& key) {
   Wake();
 }
 
+void ProcessExecutor::Impl::KillAt(const model::AttemptKey& key, Duration at) {
+  const std::scoped_lock lock(mutex_);
+  const auto live = live_.find(key);
+  if (live == live_.end()) return;
+  live->second.kill_at = at;
+  // Before that, whoever starts it sees the mark.
+  if (!live->second.sent) return;
+  messages_.push_back(KillLater{key, at});
+  Wake();
+}
+
 executor::Capacity ProcessExecutor::Impl::GetCapacity() const {
   const std::scoped_lock lock(mutex_);
   const auto used = static_cast<std::uint32_t>(live_.size());

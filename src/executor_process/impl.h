@@ -46,6 +46,7 @@ class ProcessExecutor::Impl {
   executor::Metrics GetMetrics() const;
   void Settled(std::span<const model::AttemptKey> keys);
   Status Drain(Duration timeout);
+  void KillAt(const model::AttemptKey& key, Duration at);
   Status RemoveScratch(const RunId& run_id) { return folder_->RemoveScratch(run_id); }
 
  private:
@@ -55,6 +56,8 @@ class ProcessExecutor::Impl {
     StopCause stop = StopCause::kNone;
     /// The supervisor may know of it.
     bool sent = false;
+    /// By the monotonic clock.
+    std::optional<Duration> kill_at{};
     Instant started_at{};
   };
 
@@ -79,6 +82,8 @@ class ProcessExecutor::Impl {
     std::string command;
     std::string cwd;
     std::optional<model::Outcome> outcome;
+    /// The log store is full: its lines wait, and nothing more is read.
+    bool held = false;
 
     bool keeps_stdout() const { return offer.task().output.mode != model::OutputMode::kFile; }
   };
@@ -96,13 +101,17 @@ class ProcessExecutor::Impl {
   struct Stop {
     model::AttemptKey key;
   };
+  struct KillLater {
+    model::AttemptKey key;
+    Duration at;
+  };
   /// An ended attempt was offered again: its verdict did not arrive.
   struct Repeat {
     model::AttemptKey key;
   };
   /// Settled made room where there was none.
   struct RoomAgain {};
-  using Message = std::variant<Prepared, Stop, Repeat, RoomAgain>;
+  using Message = std::variant<Prepared, Stop, KillLater, Repeat, RoomAgain>;
   /// A start to prepare, or an attempt that left more than files.
   using Job = std::variant<executor::Attempt, AttemptFiles>;
 
@@ -132,6 +141,9 @@ class ProcessExecutor::Impl {
   void End(Running& running, model::Outcome outcome);
   static void TakeOutput(const Running& running, model::Outcome& outcome);
   void StoreLines();
+  void StoreWhatFits(const std::vector<Running*>& owners, std::vector<log_store::Batch>& batches);
+  void Hold(Running& running, std::vector<log_store::Line> lines);
+  void Unhold(Running& running);
   void FinishEnded();
   void Report(const executor::Attempt& offer, const AttemptFiles& files, model::Outcome outcome);
   StopCause StopOf(const model::AttemptKey& key) const;
@@ -152,6 +164,7 @@ class ProcessExecutor::Impl {
   Fd epoll_, wake_;
   std::map<supervisor::AttemptKey, std::unique_ptr<Running>> running_;
   std::vector<Running*> unstored_;  // with lines to store
+  std::vector<Running*> held_;      // whose lines the log store has no room for
   std::vector<Running*> ended_now_;
   std::size_t unstored_bytes_ = 0;
   std::vector<char> buffer_;

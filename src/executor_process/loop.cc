@@ -25,6 +25,8 @@ constexpr std::size_t kStoreAbove = std::size_t{4} << 20;
 /// How long lines wait for a log store that fails before they are dropped, and verdicts with them.
 constexpr Duration kLogPatience = std::chrono::seconds(5);
 constexpr Duration kLogRetry = std::chrono::milliseconds(50);
+/// Lines for which a log store had no room are offered again after so long.
+constexpr int kHeldRetryMs = 20;
 constexpr Duration kRecoverRetry = std::chrono::seconds(1);
 
 supervisor::AttemptKey WireKey(const model::AttemptKey& key) {
@@ -63,7 +65,8 @@ void ProcessExecutor::Impl::Wait() {
     epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, supervisor_.fd(), &event);
   }
   epoll_event events[kEventsPerTurn];
-  const int count = epoll_wait(epoll_.get(), events, kEventsPerTurn, -1);
+  const int count =
+      epoll_wait(epoll_.get(), events, kEventsPerTurn, held_.empty() ? -1 : kHeldRetryMs);
   for (int i = 0; i < count; ++i) {
     const std::uint64_t tag = events[i].data.u64;
     if (tag == kWakeTag) {
@@ -92,6 +95,8 @@ void ProcessExecutor::Impl::HandleMessages() {
       Launch(std::move(*prepared));
     } else if (const auto* stop = std::get_if<Stop>(&message)) {
       SendStop(stop->key);
+    } else if (const auto* later = std::get_if<KillLater>(&message)) {
+      supervisor_.KillAt(WireKey(later->key), later->at);
     } else if (const auto* repeat = std::get_if<Repeat>(&message)) {
       RepeatEnd(repeat->key);
     } else {
@@ -127,13 +132,16 @@ void ProcessExecutor::Impl::Launch(Prepared prepared) {
   Running& entry = *running;
   running_[WireKey(key)] = std::move(running);
   StopCause stop = StopCause::kNone;
+  std::optional<Duration> kill_at;
   {
     const std::scoped_lock lock(mutex_);
     Live& live = live_.at(key);
     stop = live.stop;
+    kill_at = live.kill_at;
     live.sent = stop == StopCause::kNone;
   }
   if (stop != StopCause::kNone) return End(entry, NotStarted(stop));
+  if (kill_at && *kill_at <= ports_.clock.Monotonic()) return End(entry, KilledInTime());
   if (ports_.ledger != nullptr) {
     const Status mark = ports_.ledger->MarkStarted(key);
     if (!mark) return End(entry, NotMarked(mark.error(), ports_.clock.Now()));
@@ -142,6 +150,7 @@ void ProcessExecutor::Impl::Launch(Prepared prepared) {
     return End(entry,
                Failure(model::Verdict::kFailed, model::Reason::kSpawn, status.error().message));
   }
+  if (kill_at) supervisor_.KillAt(WireKey(key), *kill_at);
   Watch(entry.out.fd.get(), reinterpret_cast<std::uint64_t>(&entry.out));
   Watch(entry.err.fd.get(), reinterpret_cast<std::uint64_t>(&entry.err));
 }
@@ -284,6 +293,7 @@ void ProcessExecutor::Impl::ClosePipe(Pipe& pipe) {
 }
 
 void ProcessExecutor::Impl::StoreLines() {
+  unstored_.insert(unstored_.end(), held_.begin(), held_.end());
   if (unstored_.empty()) return;
   std::ranges::sort(unstored_);
   unstored_.erase(std::ranges::unique(unstored_).begin(), unstored_.end());
@@ -302,8 +312,10 @@ void ProcessExecutor::Impl::StoreLines() {
                         {{"dropped", fmt::to_string(dropped_lines_.load())}});
       }
       log_failing_since_.reset();
+      for (Running* running : owners) Unhold(*running);
       return;
     }
+    if (status.error().code == Code::kAtCapacity) return StoreWhatFits(owners, batches);
     if (!log_failing_since_) {
       log_failing_since_ = ports_.clock.Monotonic();
       ports_.log.Error("log lines cannot be stored", {{"error", status.error().message}});
@@ -314,6 +326,7 @@ void ProcessExecutor::Impl::StoreLines() {
         dropped_lines_ += batches[i].lines.size();
         executor::ForAttempt(ports_.log, owners[i]->offer)
             .Error("log lines are dropped", {{"lines", fmt::to_string(batches[i].lines.size())}});
+        Unhold(*owners[i]);
       }
       return;
     }
@@ -321,9 +334,41 @@ void ProcessExecutor::Impl::StoreLines() {
   }
 }
 
+/// The log store is full, perhaps by what one of them prints: the others go on (I11).
+void ProcessExecutor::Impl::StoreWhatFits(const std::vector<Running*>& owners,
+                                          std::vector<log_store::Batch>& batches) {
+  for (std::size_t i = 0; i < owners.size(); ++i) {
+    if (const Status status = ports_.log_store.Append({&batches[i], 1}); status) {
+      Unhold(*owners[i]);
+    } else {
+      Hold(*owners[i], std::move(batches[i].lines));
+    }
+  }
+}
+
+/// Reads no more of it before `lines` are stored: its task waits at the end of a full pipe.
+void ProcessExecutor::Impl::Hold(Running& running, std::vector<log_store::Line> lines) {
+  running.capture.lines() = std::move(lines);
+  if (std::exchange(running.held, true)) return;
+  held_.push_back(&running);
+  for (const Pipe* pipe : {&running.out, &running.err})
+    if (pipe->fd) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, pipe->fd.get(), nullptr);
+}
+
+void ProcessExecutor::Impl::Unhold(Running& running) {
+  if (!std::exchange(running.held, false)) return;
+  std::erase(held_, &running);
+  for (Pipe* pipe : {&running.out, &running.err})
+    if (pipe->fd) Watch(pipe->fd.get(), reinterpret_cast<std::uint64_t>(pipe));
+}
+
 void ProcessExecutor::Impl::FinishEnded() {
-  if (ended_now_.empty()) return;
-  for (Running* running : std::exchange(ended_now_, {})) {
+  std::vector<Running*> finished;
+  for (Running* running : ended_now_)
+    if (!running->held) finished.push_back(running);
+  std::erase_if(ended_now_, [](const Running* running) { return !running->held; });
+  if (finished.empty()) return;
+  for (Running* running : finished) {
     Report(running->offer, running->files, *std::move(running->outcome));
     running_.erase(WireKey(running->offer.key));
   }

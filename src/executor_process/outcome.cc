@@ -21,6 +21,8 @@ using supervisor::SpawnStep;
 
 constexpr Duration kAgainAfter = std::chrono::seconds(1);
 
+constexpr char kKilledInTime[] = "killed, because its lease was about to end";
+
 std::string SignalText(int signal) {
   const char* name = sigabbrev_np(signal);
   return name == nullptr ? fmt::format("signal {}", signal)
@@ -104,6 +106,8 @@ Outcome OutcomeOf(const supervisor::Ended& ended, StopCause stop, Duration timeo
       return with_exit(drain ? ExecutionStatus::kInterrupted : ExecutionStatus::kCancelled,
                        fmt::format("{}{}", drain ? "stopped by a shutdown" : "cancelled", force));
     }
+    case Cause::kKillAt:
+      return with_exit(ExecutionStatus::kInterrupted, kKilledInTime);
     case Cause::kNone:
       break;
   }
@@ -127,6 +131,8 @@ Outcome NotStarted(StopCause stop) {
   }
   return executor::OutcomeOf(ExecutionStatus::kCancelled, "cancelled before it started");
 }
+
+Outcome KilledInTime() { return executor::OutcomeOf(ExecutionStatus::kInterrupted, kKilledInTime); }
 
 Outcome NotNow(Reason reason, std::string error, Instant now) {
   Outcome outcome = Failure(Verdict::kSnoozed, reason, std::move(error));

@@ -21,6 +21,9 @@ model::Outcome OutcomeOf(const supervisor::Ended& ended, StopCause stop, Duratio
 /// The verdict on an attempt that was stopped before it started.
 model::Outcome NotStarted(StopCause stop);
 
+/// The verdict on an attempt whose time was over before it started.
+model::Outcome KilledInTime();
+
 /// The machine or the store has nothing to give now: again in a second, and no try is used (I7).
 model::Outcome NotNow(model::Reason reason, std::string error, Instant now);
 

@@ -275,6 +275,13 @@ void SupervisorClient::Kill(const supervisor::AttemptKey& attempt, Duration grac
   outgoing_.push_back({.bytes = BytesOf(request), .fds = {}, .spawns = {}, .is_spawn = false});
 }
 
+void SupervisorClient::KillAt(const supervisor::AttemptKey& attempt, Duration boot_time) {
+  wire::KillAt request;
+  request.attempt = attempt;
+  request.at_us = boot_time.count();
+  outgoing_.push_back({.bytes = BytesOf(request), .fds = {}, .spawns = {}, .is_spawn = false});
+}
+
 bool SupervisorClient::Send(const Packet& packet) {
   iovec part{.iov_base = const_cast<char*>(packet.bytes.data()), .iov_len = packet.bytes.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(3 * sizeof(int))> control{};

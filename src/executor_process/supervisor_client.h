@@ -76,6 +76,8 @@ class SupervisorClient {
   Status Spawn(SpawnRequest request);
   /// Queues TERM, and KILL after `grace`.
   void Kill(const supervisor::AttemptKey& attempt, Duration grace);
+  /// Queues that KILL comes at `boot_time` (CLOCK_BOOTTIME), unless it is moved.
+  void KillAt(const supervisor::AttemptKey& attempt, Duration boot_time);
   /// Sends what the socket takes.
   void Flush();
   /// Adds what the supervisor said.  False: it is dead, call Recover.

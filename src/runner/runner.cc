@@ -179,6 +179,14 @@ std::string DefaultDatabaseUrl() {
   return "sqlite:" + (state / "headworks" / "headworks.db").string();
 }
 
+Result<std::string> TokenKeysFile(std::string_view database_url) {
+  if (!database_url.starts_with("sqlite:") || database_url.size() == 7)
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{} keeps no keys for tokens; use a database on disk", database_url)};
+  const fs::path path = fs::absolute(database_url.substr(7)).lexically_normal();
+  return path.string() + "-token-keys";
+}
+
 /// In the order in which they start; they stop in reverse.
 struct Runner::Parts {
   RunnerOptions options;
@@ -377,11 +385,12 @@ Status Runner::Parts::OpenExecutors() {
 
 Status Runner::Parts::OpenQueueExecutor() {
   // What a worker was given stays good for the next engine.
-  const Result<token::TokenKeys> keys =
-      path.empty() ? token::TokenKeys::Generate(random)
-                   : token::TokenKeys::LoadOrCreate(path + "-token-keys", random);
-  if (!keys) return Error(keys.error());
-  HEADWORKS_ASSIGN(tokens, token::JwtIssuer::Create({}, *keys, clock));
+  auto keys = token::TokenKeys::Generate(random);
+  if (!path.empty()) {
+    HEADWORKS_ASSIGN(const std::string file, TokenKeysFile(options.database_url));
+    HEADWORKS_ASSIGN(keys, token::TokenKeys::LoadOrCreate(file, random));
+  }
+  HEADWORKS_ASSIGN(tokens, token::JwtIssuer::Create({}, std::move(keys), clock));
   HEADWORKS_ASSIGN(queue_executor,
                    executor_queue::NewQueueExecutor({.lease = options.worker_lease,
                                                      .heartbeat_every = options.worker_heartbeat,

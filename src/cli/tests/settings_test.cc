@@ -130,12 +130,26 @@ TEST_F(SettingsTest, NumbersAndSizesAreBounded) {
                                        {"pools", "gpu=0", "g pu=1"},
                                        {"pools", "gpu=2", "gpu=2,gpu=2"},
                                        {"pools", "gpu=2,", "gpu"},
+                                       {"rpc_listen", "127.0.0.1:0", "nowhere"},
+                                       {"rpc_listen", "", "127.0.0.1:65536"},
                                        {"priority_ageing", "0s", "-1s"}}) {
     flags_ = {{key, good}};
     EXPECT_TRUE(Load()) << key << " " << good;
     flags_ = {{key, bad}};
     EXPECT_FALSE(Load()) << key << " " << bad;
   }
+}
+
+TEST_F(SettingsTest, ACertificateAndItsKeyBelongTogether) {
+  for (const char* key : {"rpc_tls_cert", "rpc_tls_key"}) {
+    flags_ = {{key, "file.pem"}};
+    const auto loaded = Load();
+    ASSERT_FALSE(loaded);
+    EXPECT_NE(loaded.error().message.find("rpc_tls_cert"), std::string::npos);
+    EXPECT_NE(loaded.error().message.find("rpc_tls_key"), std::string::npos);
+  }
+  flags_ = {{"rpc_tls_cert", "cert.pem"}, {"rpc_tls_key", "key.pem"}};
+  EXPECT_TRUE(Load());
 }
 
 TEST_F(SettingsTest, ListsOfNamesAndValuesAreReadFieldByField) {

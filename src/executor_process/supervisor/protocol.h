@@ -13,7 +13,7 @@
 /// anything else.  Change a struct, raise the version.
 namespace headworks::supervisor {
 
-inline constexpr std::uint8_t kProtocolVersion = 2;
+inline constexpr std::uint8_t kProtocolVersion = 3;
 /// File descriptors that the supervisor is started with.
 inline constexpr int kSocketFd = 3;
 inline constexpr int kLockFd = 4;
@@ -41,6 +41,7 @@ enum class Kind : std::uint8_t {
   kStarted = 5,
   kSpawnFailed = 6,
   kEnded = 7,
+  kKillAt = 8,
 };
 
 /// Why the supervisor ended an attempt's processes.
@@ -50,6 +51,8 @@ enum class Cause : std::uint8_t {
   kCancel = 1,
   kTimeout = 2,
   kShutdown = 3,
+  /// The moment that KillAt named has come.
+  kKillAt = 4,
 };
 
 /// Which step of a start failed.
@@ -96,6 +99,14 @@ struct Kill {
   Header header{.kind = Kind::kKill};
   AttemptKey attempt;
   std::int64_t grace_us = 0;
+};
+
+/// Engine → supervisor: KILL the attempt when CLOCK_BOOTTIME reaches `at_us`, unless another KillAt
+/// has moved that by then.  Holds also while the engine does not run.
+struct KillAt {
+  Header header{.kind = Kind::kKillAt};
+  AttemptKey attempt;
+  std::int64_t at_us = 0;
 };
 
 /// Engine → supervisor: end everything and exit, as if the engine had died, but with reports.

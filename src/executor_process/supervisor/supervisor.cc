@@ -32,11 +32,16 @@ constexpr std::int64_t kKillAgainUs = 200'000;
 /// An attempt that ends within this is reported once.
 constexpr std::int64_t kAnnounceAfterUs = 20'000;
 
-std::int64_t NowUs() {
+/// What poll sleeps may be longer by CLOCK_BOOTTIME: so often it is looked at.
+constexpr std::int64_t kLookAtBootTimeUs = 1'000'000;
+
+std::int64_t ReadUs(clockid_t clock) {
   timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return std::int64_t{t.tv_sec} * 1'000'000 + t.tv_nsec / 1'000;
 }
+std::int64_t NowUs() { return ReadUs(CLOCK_MONOTONIC); }
+std::int64_t BootUs() { return ReadUs(CLOCK_BOOTTIME); }
 
 std::int64_t MicrosecondsOf(const timeval& t) {
   return std::int64_t{t.tv_sec} * 1'000'000 + t.tv_usec;
@@ -129,6 +134,7 @@ int Supervisor::Run() {
     const std::int64_t now = NowUs();
     for (Attempt& attempt : attempts_) {
       if (attempt.due_us != 0 && attempt.due_us <= now) Advance(attempt);
+      if (attempt.kill_at_us != 0) KillWhatIsOverdue(attempt, BootUs());
     }
     if (changed_ || closing_) Settle();
     Announce(now);
@@ -177,6 +183,10 @@ void Supervisor::Receive() {
       Kill request;
       std::memcpy(static_cast<void*>(&request), bytes.data(), sizeof request);
       HandleKill(request);
+    } else if (header.kind == Kind::kKillAt && bytes.size() == sizeof(KillAt)) {
+      KillAt request;
+      std::memcpy(static_cast<void*>(&request), bytes.data(), sizeof request);
+      HandleKillAt(request);
     } else if (header.kind == Kind::kShutdown) {
       Close();
     }
@@ -243,6 +253,12 @@ void Supervisor::Announce(std::int64_t now) {
 void Supervisor::HandleKill(const Kill& request) {
   const auto attempt = std::ranges::find(attempts_, request.attempt, &Attempt::key);
   if (attempt != attempts_.end()) Terminate(*attempt, Cause::kCancel, request.grace_us);
+}
+
+void Supervisor::HandleKillAt(const KillAt& request) {
+  const auto attempt = std::ranges::find(attempts_, request.attempt, &Attempt::key);
+  // 0 would be never.
+  if (attempt != attempts_.end()) attempt->kill_at_us = std::max<std::int64_t>(request.at_us, 1);
 }
 
 void Supervisor::Close() {
@@ -435,6 +451,17 @@ void Supervisor::Advance(Attempt& attempt) {
   attempt.due_us = NowUs() + kKillAgainUs;
 }
 
+void Supervisor::KillWhatIsOverdue(Attempt& attempt, std::int64_t boot_us) {
+  if (boot_us < attempt.kill_at_us) return;
+  attempt.kill_at_us = 0;
+  if (attempt.phase == Phase::kKilling) return;
+  Reap();
+  if (!attempt.main_gone && attempt.phase == Phase::kRunning) attempt.cause = Cause::kKillAt;
+  attempt.phase = Phase::kTerminating;
+  changed_ = true;
+  Advance(attempt);
+}
+
 /// Signals the session, the group, and all descendants, whatever they did to leave them.
 void Supervisor::SignalTree(Attempt& attempt, int signal) {
   const auto send = [&](const Process& p) {
@@ -477,6 +504,8 @@ int Supervisor::PollTimeoutMs() const {
   for (const Attempt& a : attempts_) {
     const auto by = [&](std::int64_t when) { due = due == 0 ? when : std::min(due, when); };
     if (a.due_us != 0) by(a.due_us);
+    if (a.kill_at_us != 0)
+      by(NowUs() + std::clamp<std::int64_t>(a.kill_at_us - BootUs(), 0, kLookAtBootTimeUs));
     if (!a.announced && !a.main_gone) by(a.started_us + kAnnounceAfterUs);
   }
   if (due == 0) return -1;

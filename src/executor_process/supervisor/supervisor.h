@@ -67,6 +67,8 @@ class Supervisor {
     std::int64_t grace_us = 0;
     /// When the phase's next step is due: timeout, KILL, or KILL again.
     std::int64_t due_us = 0;
+    /// By CLOCK_BOOTTIME; 0 = never.
+    std::int64_t kill_at_us = 0;
     std::uint32_t leftovers = 0;
     bool announced = false;
     /// The writing ends of its pipes.
@@ -89,6 +91,7 @@ class Supervisor {
   void HandleSpawn(const Spawn& request, std::string_view inline_body, ReceivedFds& fds,
                    int fd_count);
   void HandleKill(const Kill& request);
+  void HandleKillAt(const KillAt& request);
   void Close();
   template <typename Message>
   void Send(const Message& message);
@@ -106,6 +109,7 @@ class Supervisor {
 
   void Terminate(Attempt& attempt, Cause cause, std::int64_t grace_us);
   void Advance(Attempt& attempt);
+  void KillWhatIsOverdue(Attempt& attempt, std::int64_t boot_us);
   void SignalTree(Attempt& attempt, int signal);
   int PollTimeoutMs() const;
 

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <atomic>
 
 #include "tests/harness.h"
@@ -10,6 +12,9 @@ class FailingLogStore final : public log_store::LogStore {
  public:
   Status Append(std::span<const log_store::Batch> batches) override {
     ++appends;
+    for (const auto& batch : batches)
+      if (full && batch.attempt.epoch.value == 1)
+        return Error{Code::kAtCapacity, "no room for lines of this attempt"};
     if (failures > 0) {
       --failures;
       return Error{Code::kUnavailable, "no space left on device"};
@@ -28,6 +33,8 @@ class FailingLogStore final : public log_store::LogStore {
 
   std::unique_ptr<log_store::LogStore> inner = log_store::NewMemoryLogStore();
   std::atomic<int> failures = 0;
+  /// There is no room for what the first attempt prints.
+  std::atomic<bool> full = false;
   std::atomic<int> appends = 0;
 };
 
@@ -63,6 +70,43 @@ TEST_F(LogOutage, AfterAWhileVerdictsGoOnWithoutThem) {
   const auto after = Next(Shell("echo kept"));
   EXPECT_EQ(Run(after).verdict, model::Verdict::kSucceeded);
   EXPECT_EQ(Texts(after), std::vector<std::string>{"kept"});
+}
+
+TEST_F(LogOutage, WhoFindsNoRoomWaitsAndTheOthersDoNot) {
+  failing_->full = true;
+  // More than a pipe holds: it cannot end before its lines are taken.
+  const auto noisy =
+      Next(Shell("echo first; head -c 1000000 /dev/zero | tr '\\0' x | fold -w 999; "
+                 "echo; echo last; touch " +
+                 folder_.path() + "/done"));
+  ASSERT_EQ(executor_->Offer(noisy).disposition, model::Disposition::kDispatched);
+  ASSERT_TRUE(sink_.AwaitStarted(noisy.key));
+  for (int i = 0; i < 20; ++i) {
+    const auto quiet = Next(Shell("echo fine"));
+    EXPECT_EQ(Run(quiet).verdict, model::Verdict::kSucceeded);
+    EXPECT_EQ(Texts(quiet), std::vector<std::string>{"fine"});
+  }
+  EXPECT_TRUE(Texts(noisy).empty());
+  EXPECT_NE(access((folder_.path() + "/done").c_str(), F_OK), 0);
+  failing_->full = false;
+  EXPECT_EQ(sink_.Await(noisy.key).verdict, model::Verdict::kSucceeded);
+  const auto lines = Lines(noisy);
+  ASSERT_EQ(lines.size(), 1'004U);
+  EXPECT_EQ(lines.front().bytes, "first");
+  EXPECT_EQ(lines.back().bytes, "last");
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    EXPECT_EQ(lines[i].number, static_cast<std::int64_t>(i + 1));
+}
+
+TEST_F(LogOutage, WhoFindsNoRoomCanBeStopped) {
+  failing_->full = true;
+  const auto noisy = Next(Shell("while :; do echo again; done"));
+  ASSERT_EQ(executor_->Offer(noisy).disposition, model::Disposition::kDispatched);
+  ASSERT_TRUE(sink_.AwaitStarted(noisy.key));
+  executor_->Cancel(noisy.key);
+  ASSERT_TRUE(WaitUntil([&] { return ProcessesWith("echo again").empty(); }));
+  failing_->full = false;
+  EXPECT_EQ(sink_.Await(noisy.key).verdict, model::Verdict::kCancelled);
 }
 
 }  // namespace

@@ -65,6 +65,8 @@ struct ProcessPorts {
 /// Ends.  Whatever ends an attempt (its own exit, timeout, cancel, Drain, the death of this
 ///   process or of the supervisor), no process of it is left when its verdict is given; output
 ///   lines are in the log store by then (I6).
+/// Logs.  Where the log store is full (kAtCapacity), tasks wait for it at the end of their pipes,
+///   and their verdicts with them, as long as it takes.
 /// Verdicts.  Exit code 0 = succeeded, another or a signal = retry; an output that is none =
 ///   failed (`output`); timeout = retry, whatever came; a retry that the task's `retry.when` and
 ///   `retry.unless` exclude = failed; after Cancel: cancelled, after Drain:
@@ -95,6 +97,11 @@ class ProcessExecutor final : public executor::Executor {
   executor::Metrics GetMetrics() const override;
   void Settled(std::span<const model::AttemptKey> keys) override;
   Status Drain(Duration timeout) override;
+
+  /// Sees to it that no process of the attempt lives when the monotonic clock passes `at`, unless
+  /// a later call moves that: they are killed then, without grace, by the supervisor, and so also
+  /// if this process is stopped.  The attempt ends as interrupted.  What is past is at once.
+  void KillAt(const model::AttemptKey& key, Duration at);
 
   /// Removes the scratch folder of a run that is over; repeatable.
   Status RemoveScratch(const RunId& run_id);

@@ -149,6 +149,10 @@ struct RunnerOptions {
 /// ~/.local/state/headworks/headworks.db.
 std::string DefaultDatabaseUrl();
 
+/// The file with the keys of all tokens that the engine of this database makes and takes, beside
+/// it.  kInvalidArgument: a database in memory has none.
+Result<std::string> TokenKeysFile(std::string_view database_url);
+
 /// How a run ended.
 struct RunResult {
   RunNo run;

@@ -1,0 +1,232 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include "headworks/author/registry.h"
+#include "headworks/base/random.h"
+#include "headworks/rpc/rpc_client.h"
+#include "headworks/token/token_keys.h"
+#include "headworks/token/worker_tokens.h"
+#include "headworks/worker/worker.h"
+#include "monitoring.h"
+#include "number.h"
+#include "output.h"
+#include "signals.h"
+#include "worker_commands.h"
+
+namespace headworks::cli {
+namespace {
+
+constexpr Duration kLook = std::chrono::milliseconds(50);
+constexpr Duration kReadTokenEvery = std::chrono::seconds(5);
+constexpr std::size_t kLongestToken = 8'192;
+
+/// The worker's credential; of a file also after it was replaced.
+class Credential {
+ public:
+  Credential(const Context& context, std::string file)
+      : clock_(context.clock), file_(std::move(file)) {
+    if (const char* token = context.environment("HEADWORKS_WORKER_TOKEN"); token != nullptr)
+      token_ = token;
+  }
+
+  Status Check() {
+    if (!file_.empty()) {
+      HEADWORKS_ASSIGN(token_, Read());
+      read_at_ = clock_.Monotonic();
+    }
+    if (token_.empty())
+      return Error{Code::kInvalidArgument,
+                   "a worker needs a token: give --token-file or set HEADWORKS_WORKER_TOKEN; "
+                   "`headworks worker token create` makes one, beside the engine's store"};
+    return {};
+  }
+
+  std::string Get() {
+    const std::scoped_lock lock(mutex_);
+    if (!file_.empty() && clock_.Monotonic() - read_at_ >= kReadTokenEvery) {
+      read_at_ = clock_.Monotonic();
+      // While it is being replaced, the old one is shown.
+      if (auto token = Read(); token && !token->empty()) token_ = *std::move(token);
+    }
+    return token_;
+  }
+
+ private:
+  Result<std::string> Read() const {
+    std::ifstream file(file_);
+    std::string token;
+    if (!file.is_open())
+      return Error{Code::kInvalidArgument,
+                   fmt::format("cannot read the worker token in {}; check --token-file", file_)};
+    std::getline(file, token);
+    if (token.size() > kLongestToken)
+      return Error{Code::kInvalidArgument, fmt::format("{} holds no worker token", file_)};
+    return token;
+  }
+
+  Clock& clock_;
+  const std::string file_;
+  std::mutex mutex_;
+  std::string token_;
+  Duration read_at_{};
+};
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+/// Of the host, as a worker may be called.
+std::string DefaultName() {
+  std::string name = HostName().substr(0, worker_api::kMaxNameBytes);
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_') c = '-';
+  return name;
+}
+
+std::string DefaultStateDir(const Context& context, const std::string& name) {
+  namespace fs = std::filesystem;
+  const auto variable = [&](const char* key) -> std::string {
+    const char* value = context.environment(key);
+    return value == nullptr ? "" : value;
+  };
+  fs::path state = variable("XDG_STATE_HOME");
+  if (state.empty())
+    state = fs::path(variable("HOME").empty() ? "/" : variable("HOME")) / ".local/state";
+  return (state / "headworks" / "workers" / name).string();
+}
+
+/// "mail=4" → 4 slots for mail; without a number as many as this host would run by itself.
+Result<std::map<std::string, std::uint32_t>> ParseQueues(const Context& context,
+                                                         const std::vector<std::string>& texts) {
+  const std::uint32_t own = context.settings().runner.max_concurrent_tasks;
+  const std::uint32_t usual = own > 0 ? own : 2 * std::max(1U, std::thread::hardware_concurrency());
+  std::map<std::string, std::uint32_t> queues;
+  if (texts.empty()) queues["default"] = usual;
+  for (const std::string& text : texts) {
+    const auto equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    std::uint32_t slots = usual;
+    if (equals != std::string::npos) {
+      const auto number = ParseNumber(text.substr(equals + 1), 1, worker_api::kMaxSlots);
+      if (!number)
+        return Error{Code::kInvalidArgument,
+                     fmt::format("--queue {}: {}", text, number.error().message)};
+      slots = static_cast<std::uint32_t>(*number);
+    }
+    if (!queues.emplace(name, slots).second)
+      return Error{Code::kInvalidArgument, fmt::format("--queue {} is given twice", name)};
+  }
+  return queues;
+}
+
+Result<worker::WorkerOptions> OptionsOf(const Context& context, const WorkerArgs& args) {
+  worker::WorkerOptions options{.tenant = context.tenant(),
+                                .name = args.name.empty() ? DefaultName() : args.name,
+                                .labels = args.labels,
+                                .version = HEADWORKS_VERSION,
+                                .host = HostName(),
+                                .state_dir = args.state_dir,
+                                .supervisor_path = context.settings().runner.supervisor_path};
+  HEADWORKS_ASSIGN(options.slots, ParseQueues(context, args.queues));
+  const auto drain = ParseDuration(args.drain_timeout);
+  if (!drain)
+    return Error{Code::kInvalidArgument, fmt::format("--drain-timeout: {}", drain.error().message)};
+  options.drain_timeout = *drain;
+  if (options.state_dir.empty()) options.state_dir = DefaultStateDir(context, options.name);
+  return options;
+}
+
+/// Waits for the worker's end, and passes signals on.
+void AwaitEnd(SignalWatch& signals, worker::Worker& worker, Duration drain_timeout,
+              const std::atomic<bool>& ended) {
+  int seen = 0;
+  while (!ended) {
+    signals.Wait(kLook);
+    for (; seen < signals.interrupts() + signals.terminations(); ++seen) {
+      if (seen == 0)
+        Print(fmt::format("draining for up to {}; a second signal interrupts what runs\n",
+                          FormatDuration(drain_timeout)));
+      worker.Drain();
+    }
+  }
+}
+
+}  // namespace
+
+Result<Exit> RunWorker(const Context& context, const WorkerArgs& args) {
+  if (args.server.empty())
+    return Error{Code::kInvalidArgument,
+                 "give --server HOST:PORT, as `headworks up --rpc-listen` prints it"};
+  Credential credential(context, args.token_file);
+  HEADWORKS_TRY(credential.Check());
+  HEADWORKS_ASSIGN(const auto options, OptionsOf(context, args));
+  HEADWORKS_ASSIGN(
+      const auto client,
+      rpc::RpcClient::Open({.target = args.server, .tls_ca_file = args.tls_ca, .credential = [&] {
+                              return credential.Get();
+                            }}));
+  TaskRegistry registry;
+  HEADWORKS_TRY(registry.RegisterLinked());
+  SystemRandom random;
+  HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
+  auto opened =
+      worker::Worker::Open(options, {.service = *client,
+                                     .registry = registry,
+                                     .clock = context.clock,
+                                     .random = random,
+                                     .log = context.logger,
+                                     .tell = [](const std::string& line) { Print(line + "\n"); }});
+  // Not by its caller, who would name the store, which has no part in this.
+  if (!opened) return Fail(opened.error());
+  worker::Worker& worker = **opened;
+  std::unique_ptr<metrics_http::HttpServer> monitoring;
+  if (const std::string& address = context.settings().metrics_listen; !address.empty()) {
+    HEADWORKS_ASSIGN(monitoring, ServeMonitoring(address, worker, context.logger));
+    Print(fmt::format("metrics are at http://{}/metrics\n", monitoring->address()));
+  }
+  Print(fmt::format("worker {} connects to {}\n", options.name, args.server));
+  Status end;
+  std::atomic<bool> ended = false;
+  std::jthread runs([&] {
+    end = worker.Run();
+    ended = true;
+  });
+  AwaitEnd(signals, worker, options.drain_timeout, ended);
+  runs.join();
+  monitoring.reset();
+  if (!end) return Fail(end.error());
+  Print("left\n");
+  return Exit::kOk;
+}
+
+Result<Exit> CreateWorkerToken(const Context& context, const WorkerArgs& args) {
+  const auto valid = ParseDuration(args.token_valid);
+  if (!valid)
+    return Error{Code::kInvalidArgument, fmt::format("--valid: {}", valid.error().message)};
+  HEADWORKS_ASSIGN(const std::string file, TokenKeysFile(context.settings().runner.database_url));
+  const auto folder = std::filesystem::path(file).parent_path();
+  if (std::error_code ec; !std::filesystem::is_directory(folder, ec))
+    return Error{Code::kNotFound,
+                 fmt::format("there is no store in {}: start `headworks up` once, or name its "
+                             "store with --store",
+                             folder.string())};
+  SystemRandom random;
+  HEADWORKS_ASSIGN(auto keys, token::TokenKeys::LoadOrCreate(file, random));
+  const token::WorkerTokens tokens(std::move(keys), context.clock);
+  HEADWORKS_ASSIGN(const std::string made, tokens.Mint({.tenant = context.tenant(),
+                                                        .worker = args.token_name,
+                                                        .queues = args.token_queues},
+                                                       *valid));
+  Print(made + "\n");
+  return Exit::kOk;
+}
+
+}  // namespace headworks::cli

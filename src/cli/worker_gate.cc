@@ -1,0 +1,63 @@
+#include "worker_gate.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "headworks/base/random.h"
+#include "headworks/token/token_keys.h"
+#include "headworks/token/worker_tokens.h"
+
+namespace headworks::cli {
+
+class WorkerGate::Tokens final : public rpc::Gatekeeper {
+ public:
+  Tokens(token::TokenKeys keys, Clock& clock) : tokens_(std::move(keys), clock) {}
+
+  Result<rpc::Credential> Check(std::string_view bearer) override {
+    if (bearer.empty())
+      return Error{Code::kPermissionDenied,
+                   "no worker token was shown; make one with `headworks worker token create` "
+                   "(missing)"};
+    const auto claims = tokens_.Verify(bearer);
+    if (!claims) return token::RefusalOfWorker(claims.error());
+    return rpc::Credential{
+        .tenant = claims->tenant, .worker = claims->worker, .queues = claims->queues};
+  }
+
+ private:
+  const token::WorkerTokens tokens_;
+};
+
+WorkerGate::WorkerGate(std::unique_ptr<Tokens> tokens) : tokens_(std::move(tokens)) {}
+WorkerGate::~WorkerGate() = default;
+
+Result<std::unique_ptr<WorkerGate>> WorkerGate::Open(const Context& context, Runner& runner) {
+  const Settings& settings = context.settings();
+  if (runner.worker_service() == nullptr)
+    return Error{Code::kInvalidArgument,
+                 fmt::format("workers may connect to {} (rpc_listen), but no task goes to them: "
+                             "set command_executor or function_executor to queue",
+                             settings.rpc_listen)};
+  HEADWORKS_ASSIGN(const std::string file, TokenKeysFile(settings.runner.database_url));
+  SystemRandom random;
+  HEADWORKS_ASSIGN(auto keys, token::TokenKeys::LoadOrCreate(file, random));
+  std::unique_ptr<WorkerGate> gate(
+      new WorkerGate(std::make_unique<Tokens>(std::move(keys), context.clock)));
+  HEADWORKS_ASSIGN(gate->server_, rpc::RpcServer::Open({.address = settings.rpc_listen,
+                                                        .tls_cert_file = settings.rpc_tls_cert,
+                                                        .tls_key_file = settings.rpc_tls_key},
+                                                       {.service = *runner.worker_service(),
+                                                        .gatekeeper = *gate->tokens_,
+                                                        .clock = context.clock,
+                                                        .log = context.logger}));
+  if (settings.rpc_tls_cert.empty() && !gate->address().starts_with("127.") &&
+      !gate->address().starts_with("[::1]"))
+    context.logger.Warning(
+        "workers connect without encryption: whoever reads along on the network can take their "
+        "tokens; set rpc_tls_cert and rpc_tls_key",
+        {{"address", gate->address()}});
+  return gate;
+}
+
+}  // namespace headworks::cli

@@ -1,0 +1,64 @@
+#include <csignal>
+
+#include "tests/harness.h"
+
+// An attempt whose time is over is killed, whatever its engine does.
+namespace headworks::executor_process::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using model::Verdict;
+
+class KillAt : public ExecutorTest {
+ protected:
+  executor::Attempt Running(const std::string& script) {
+    const auto attempt = Next(Shell(script));
+    EXPECT_EQ(executor_->Offer(attempt).disposition, model::Disposition::kDispatched);
+    EXPECT_TRUE(sink_.AwaitStarted(attempt.key));
+    return attempt;
+  }
+  std::string File(const std::string& name) const { return folder_.path() + "/" + name; }
+};
+
+TEST_F(KillAt, KillsWithoutGraceWhenTheTimeHasCome) {
+  const auto attempt =
+      Running("trap '' TERM; echo $$ > " + File("pid") + "; while :; do sleep 1; done");
+  const pid_t pid = PidFrom(File("pid"));
+  const Duration before = clock_.Monotonic();
+  executor_->KillAt(attempt.key, before + 300ms);
+  const model::Outcome outcome = sink_.Await(attempt.key);
+  EXPECT_GE(clock_.Monotonic() - before, 300ms);
+  EXPECT_LT(clock_.Monotonic() - before, 5s);
+  EXPECT_FALSE(Alive(pid));
+  EXPECT_EQ(outcome.verdict, Verdict::kInterrupted);
+  EXPECT_EQ(outcome.signal, SIGKILL);
+}
+
+TEST_F(KillAt, ALaterCallMovesIt) {
+  const auto attempt = Running("sleep 1.2; echo whole");
+  executor_->KillAt(attempt.key, clock_.Monotonic() + 400ms);
+  executor_->KillAt(attempt.key, clock_.Monotonic() + 60s);
+  EXPECT_EQ(sink_.Await(attempt.key).verdict, Verdict::kSucceeded);
+  EXPECT_EQ(Texts(attempt), std::vector<std::string>{"whole"});
+}
+
+TEST_F(KillAt, WhatIsPastIsAtOnceAlsoBeforeTheStart) {
+  const auto attempt = Running("exec sleep 60");
+  executor_->KillAt(attempt.key, 1us);
+  EXPECT_EQ(sink_.Await(attempt.key).verdict, Verdict::kInterrupted);
+  const auto late = Next(Shell("exec sleep 60"));
+  ASSERT_EQ(executor_->Offer(late).disposition, model::Disposition::kDispatched);
+  executor_->KillAt(late.key, Duration(0));
+  EXPECT_EQ(sink_.Await(late.key).verdict, Verdict::kInterrupted);
+  executor_->KillAt(late.key, Duration(0));  // an unknown one is ignored
+}
+
+TEST_F(KillAt, ACancelThatIsUnderWayStaysACancel) {
+  const auto attempt = Running("trap '' TERM; while :; do sleep 1; done");
+  executor_->Cancel(attempt.key);
+  executor_->KillAt(attempt.key, clock_.Monotonic() + 300ms);
+  EXPECT_EQ(sink_.Await(attempt.key).verdict, Verdict::kCancelled);
+}
+
+}  // namespace
+}  // namespace headworks::executor_process::testing

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "headworks/base/result.h"
+#include "headworks/base/time.h"
+#include "headworks/worker_api/worker_service.h"
+
+namespace headworks::rpc {
+
+struct RpcClientOptions {
+  /// "HOST:PORT".
+  std::string target;
+  /// PEM file of the authorities that the server's certificate is checked by; empty = unencrypted.
+  std::string tls_ca_file;
+  /// The worker's credential, asked for each call.
+  std::function<std::string()> credential;
+  /// How long an answer may take, beyond what the call itself waits.
+  Duration patience = std::chrono::seconds(10);
+  /// A connection that is silent for so long is asked whether it lives, and is given up after
+  /// `keepalive_timeout` more: its calls end with kUnavailable.
+  Duration keepalive_every = std::chrono::seconds(10);
+  Duration keepalive_timeout = std::chrono::seconds(8);
+  /// Before a lost connection is tried again, at most; 100 ms at first.
+  Duration reconnect_at_most = std::chrono::seconds(5);
+};
+
+/// The engine's WorkerService from afar.  Connects when it is first asked, and again whenever the
+/// connection is lost, directly (no proxy of the environment is used).
+///
+/// Errors.  Those of the service, and kUnavailable for all that is not known to have been answered.
+///   A credential that is refused is kPermissionDenied to Register and PollFor; to the other calls
+///   it is kUnavailable, because an attempt is not over by it.
+/// Life.  The destructor ends calls under way as kCancelled, and returns after their `done`.
+/// Threads.  As the port says; `done` is called on gRPC's threads.
+class RpcClient final : public worker_api::WorkerService {
+ public:
+  /// Does not connect yet.  kInvalidArgument: the target is none, or the file of authorities
+  /// cannot be read.
+  static Result<std::unique_ptr<RpcClient>> Open(RpcClientOptions options);
+  ~RpcClient() override;
+
+  void Register(worker_api::Registration registration, Done<worker_api::Welcome> done) override;
+  void PollFor(worker_api::Poll poll, Done<worker_api::Polled> done) override;
+  void Start(const worker_api::Identity& who, std::string start_token,
+             Done<worker_api::Started> done) override;
+  void Beat(worker_api::Heartbeat heartbeat, Done<std::vector<worker_api::Pulse>> done) override;
+  void Log(std::string work_token, std::vector<log_store::Line> lines,
+           Done<executor::Reply> done) override;
+  void Complete(std::string work_token, model::Outcome outcome,
+                Done<executor::Reply> done) override;
+  void HandBack(const worker_api::Identity& who, std::vector<std::string> start_tokens,
+                Done<bool> done) override;
+  void Leave(const worker_api::Identity& who, Done<bool> done) override;
+
+ private:
+  class Impl;
+  explicit RpcClient(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace headworks::rpc

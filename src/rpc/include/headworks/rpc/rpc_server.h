@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headworks/base/ids.h"
+#include "headworks/base/log.h"
+#include "headworks/base/result.h"
+#include "headworks/base/time.h"
+#include "headworks/worker_api/worker_service.h"
+
+/// The words between workers and the engine over gRPC: headworks.worker.v1.
+namespace headworks::rpc {
+
+/// What a worker may do that has shown its credential.
+struct Credential {
+  /// All that it says is said for this tenant (I13).
+  TenantId tenant;
+  /// The name that it bears; "gpu-*" = any that begins so, "*" = any.
+  std::string worker = "*";
+  /// That it may serve; empty = any.
+  std::vector<std::string> queues;
+};
+
+/// Who may connect.
+///
+/// Threads.  Called concurrently, for every call; must not block.
+class Gatekeeper {
+ public:
+  virtual ~Gatekeeper() = default;
+  /// What follows "Bearer " in the metadata `authorization`.  kPermissionDenied names its fault, in
+  /// words that are safe to pass on.
+  virtual Result<Credential> Check(std::string_view bearer) = 0;
+};
+
+/// Largest messages: the output of one attempt, the lines of one Log (each counts with its bytes
+/// and kLineOverhead more), the job of one Start.  One byte more is kInvalidArgument; the attempt
+/// of such a job fails, as `dispatch_failed`.
+inline constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxLogBytes = std::size_t{4} << 20;
+inline constexpr std::size_t kMaxJobBytes = std::size_t{16} << 20;
+inline constexpr std::size_t kLineOverhead = 16;
+
+struct RpcServerOptions {
+  /// As CheckAddress takes it.
+  std::string address;
+  /// PEM files; both or none.  None = unencrypted, credentials included.
+  std::string tls_cert_file, tls_key_file;
+  /// Calls under way, most of which wait; more are answered kAtCapacity.
+  std::size_t max_calls = 20'000;
+};
+
+/// All borrowed; each must outlive the server.
+struct RpcServerPorts {
+  worker_api::WorkerService& service;
+  Gatekeeper& gatekeeper;
+  Clock& clock;
+  Logger& log;
+};
+
+/// Whether `address` is one to listen at: "127.0.0.1:7070", "[::1]:7070", "0.0.0.0:7070"; without
+/// a host (":7070") it is 127.0.0.1.  Port 0 = any that is free.  kInvalidArgument.
+Status CheckAddress(std::string_view address);
+
+/// Serves a WorkerService.
+///
+/// Life.  Open, destroy.  The destructor answers all calls under way with kUnavailable, then takes
+///   no more; what the service says of them later is dropped.
+/// Threads.  gRPC's own, a fixed few: a call that waits holds none.  The service is called on them.
+/// Deadlines.  A wait ends before its caller's deadline does.  What was assigned to a caller who
+///   did not wait for the answer is handed back.
+/// Bounds.  As in the options, and the largest messages above.
+class RpcServer {
+ public:
+  /// kInvalidArgument: the address, or a file of TLS.  kConflict: the address is taken, or not this
+  /// machine's.
+  static Result<std::unique_ptr<RpcServer>> Open(RpcServerOptions options,
+                                                 const RpcServerPorts& ports);
+  ~RpcServer();
+  RpcServer(const RpcServer&) = delete;
+  RpcServer& operator=(const RpcServer&) = delete;
+
+  /// "127.0.0.1:41837": with the port that it has.
+  const std::string& address() const;
+
+ private:
+  class Impl;
+  explicit RpcServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace headworks::rpc

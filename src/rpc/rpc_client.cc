@@ -1,0 +1,235 @@
+#include "headworks/rpc/rpc_client.h"
+
+#include <fmt/format.h>
+#include <grpc/support/log.h>
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "address.h"
+#include "headworks/rpc/rpc_server.h"
+#include "headworks/worker/v1/worker.grpc.pb.h"
+#include "status.h"
+#include "wire.h"
+
+namespace headworks::rpc {
+namespace {
+
+constexpr int kSlackBytes = 1 << 20;
+constexpr int kFirstReconnectMs = 100;
+/// For a connection to be made, with TLS and across the world.
+constexpr int kConnectWithinMs = 5'000;
+
+int ToMs(Duration duration) {
+  return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(duration).count());
+}
+
+gpr_timespec In(Duration wait) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_micros(wait.count(), GPR_TIMESPAN));
+}
+
+Result<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(const std::string& ca_file) {
+  if (ca_file.empty()) return grpc::InsecureChannelCredentials();
+  std::ifstream file(ca_file, std::ios::binary);
+  grpc::SslCredentialsOptions tls;
+  tls.pem_root_certs.assign((std::istreambuf_iterator<char>(file)),
+                            std::istreambuf_iterator<char>());
+  if (!file.is_open() || tls.pem_root_certs.find("-----BEGIN ") == std::string::npos)
+    return Error{Code::kInvalidArgument,
+                 fmt::format("the TLS authorities {} cannot be read as a PEM file; check the path",
+                             ca_file)};
+  return grpc::SslCredentials(tls);
+}
+
+grpc::ChannelArguments ArgumentsOf(const RpcClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxJobBytes) + kSlackBytes);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, ToMs(options.keepalive_every));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ToMs(options.keepalive_timeout));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectWithinMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, ToMs(options.reconnect_at_most));
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return arguments;
+}
+
+/// What a refused credential means to a call.
+enum class OnRefusal : unsigned char { kIsTheAnswer, kSayAgain };
+
+}  // namespace
+
+class RpcClient::Impl {
+ public:
+  Impl(RpcClientOptions options, const std::shared_ptr<grpc::ChannelCredentials>& credentials)
+      : options_(std::move(options)),
+        stub_(v1::Worker::NewStub(
+            grpc::CreateCustomChannel(options_.target, credentials, ArgumentsOf(options_)))) {}
+
+  ~Impl() {
+    std::unique_lock lock(mutex_);
+    closed_ = true;
+    for (grpc::ClientContext* context : under_way_) context->TryCancel();
+    idle_.wait(lock, [this] { return under_way_.empty(); });
+  }
+
+  /// Says `request` by the generated method; `read` makes the value of an answer.
+  template <typename Request, typename Response, typename T>
+  void Say(void (v1::Worker::Stub::async::*method)(grpc::ClientContext*, const Request*, Response*,
+                                                   std::function<void(grpc::Status)>),
+           Request request, Duration wait, OnRefusal refusal, Done<T> done,
+           T (*read)(const Response&)) {
+    struct Saying {
+      grpc::ClientContext context;
+      Request request;
+      Response response;
+    };
+    auto saying = std::make_shared<Saying>();
+    saying->request = std::move(request);
+    saying->context.set_deadline(In(wait + options_.patience));
+    saying->context.AddMetadata("authorization", "Bearer " + options_.credential());
+    {
+      const std::scoped_lock lock(mutex_);
+      under_way_.insert(&saying->context);
+      if (closed_) saying->context.TryCancel();
+    }
+    (stub_->async()->*method)(
+        &saying->context, &saying->request, &saying->response,
+        [this, saying, refusal, read, done = std::move(done)](const grpc::Status& status) {
+          if (status.ok())
+            done(read(saying->response));
+          else
+            done(ErrorOf(status, refusal));
+          const std::scoped_lock lock(mutex_);
+          under_way_.erase(&saying->context);
+          if (under_way_.empty()) idle_.notify_all();
+        });
+  }
+
+ private:
+  Error ErrorOf(const grpc::Status& status, OnRefusal refusal) const {
+    Error error = FromStatus(status);
+    if (error.code == Code::kUnavailable)
+      error.message = fmt::format("no answer from {}: {}", options_.target, error.message);
+    if (status.error_code() == grpc::UNAUTHENTICATED && refusal == OnRefusal::kSayAgain)
+      error.code = Code::kUnavailable;
+    return error;
+  }
+
+  const RpcClientOptions options_;
+  const std::unique_ptr<v1::Worker::Stub> stub_;
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  // Guarded by mutex_.
+  std::set<grpc::ClientContext*> under_way_;
+  bool closed_ = false;
+};
+
+namespace {
+
+template <typename T, typename Response>
+T ReadAs(const Response& response) {
+  return FromWire(response);
+}
+template <typename Response>
+executor::Reply ReadReply(const Response& response) {
+  return FromWire(response.reply());
+}
+template <typename Response>
+bool ReadDone(const Response& response) {
+  return response.done();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RpcClient>> RpcClient::Open(RpcClientOptions options) {
+  gpr_set_log_verbosity(static_cast<gpr_log_severity>(GPR_LOG_SEVERITY_ERROR + 1));
+  HEADWORKS_ASSIGN(const Address target, ParseAddress(options.target));
+  if (target.host.empty() || target.port == 0)
+    return Error{Code::kInvalidArgument,
+                 fmt::format("'{}' names no server; write HOST:PORT", options.target)};
+  HEADWORKS_ASSIGN(const auto credentials, CredentialsOf(options.tls_ca_file));
+  return std::unique_ptr<RpcClient>(
+      new RpcClient(std::make_unique<Impl>(std::move(options), credentials)));
+}
+
+RpcClient::RpcClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+RpcClient::~RpcClient() = default;
+
+using Async = class v1::Worker::Stub::async;
+
+void RpcClient::Register(worker_api::Registration registration, Done<worker_api::Welcome> done) {
+  v1::RegisterRequest request;
+  ToWire(registration, request);
+  impl_->Say(&Async::Register, std::move(request), {}, OnRefusal::kIsTheAnswer, std::move(done),
+             &ReadAs<worker_api::Welcome, v1::RegisterResponse>);
+}
+
+void RpcClient::PollFor(worker_api::Poll poll, Done<worker_api::Polled> done) {
+  v1::PollRequest request;
+  ToWire(poll, request);
+  impl_->Say(&Async::Poll, std::move(request), poll.wait, OnRefusal::kIsTheAnswer, std::move(done),
+             &ReadAs<worker_api::Polled, v1::PollResponse>);
+}
+
+void RpcClient::Start(const worker_api::Identity& who, std::string start_token,
+                      Done<worker_api::Started> done) {
+  v1::StartRequest request;
+  ToWire(who, *request.mutable_who());
+  request.set_start_token(std::move(start_token));
+  impl_->Say(&Async::Start, std::move(request), {}, OnRefusal::kSayAgain, std::move(done),
+             &ReadAs<worker_api::Started, v1::StartResponse>);
+}
+
+void RpcClient::Beat(worker_api::Heartbeat heartbeat, Done<std::vector<worker_api::Pulse>> done) {
+  v1::HeartbeatRequest request;
+  ToWire(heartbeat, request);
+  impl_->Say(&Async::Heartbeat, std::move(request), heartbeat.wait, OnRefusal::kSayAgain,
+             std::move(done), &ReadAs<std::vector<worker_api::Pulse>, v1::HeartbeatResponse>);
+}
+
+void RpcClient::Log(std::string work_token, std::vector<log_store::Line> lines,
+                    Done<executor::Reply> done) {
+  if (const Status fits = CheckLines(lines); !fits) return done(fits.error());
+  v1::LogRequest request;
+  request.set_work_token(std::move(work_token));
+  ToWire(lines, request);
+  impl_->Say(&Async::Log, std::move(request), {}, OnRefusal::kSayAgain, std::move(done),
+             &ReadReply<v1::LogResponse>);
+}
+
+void RpcClient::Complete(std::string work_token, model::Outcome outcome,
+                         Done<executor::Reply> done) {
+  if (const Status fits = CheckOutcome(outcome); !fits) return done(fits.error());
+  v1::CompleteRequest request;
+  request.set_work_token(std::move(work_token));
+  ToWire(outcome, *request.mutable_outcome());
+  impl_->Say(&Async::Complete, std::move(request), {}, OnRefusal::kSayAgain, std::move(done),
+             &ReadReply<v1::CompleteResponse>);
+}
+
+void RpcClient::HandBack(const worker_api::Identity& who, std::vector<std::string> start_tokens,
+                         Done<bool> done) {
+  v1::HandBackRequest request;
+  ToWire(who, *request.mutable_who());
+  for (std::string& token : start_tokens) request.add_start_tokens(std::move(token));
+  impl_->Say(&Async::HandBack, std::move(request), {}, OnRefusal::kSayAgain, std::move(done),
+             &ReadDone<v1::HandBackResponse>);
+}
+
+void RpcClient::Leave(const worker_api::Identity& who, Done<bool> done) {
+  v1::LeaveRequest request;
+  ToWire(who, *request.mutable_who());
+  impl_->Say(&Async::Leave, std::move(request), {}, OnRefusal::kSayAgain, std::move(done),
+             &ReadDone<v1::LeaveResponse>);
+}
+
+}  // namespace headworks::rpc

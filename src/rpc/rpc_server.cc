@@ -1,0 +1,446 @@
+#include "headworks/rpc/rpc_server.h"
+
+#include <fmt/format.h>
+#include <grpc/support/log.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "address.h"
+#include "headworks/worker/v1/worker.grpc.pb.h"
+#include "status.h"
+#include "wire.h"
+
+namespace headworks::rpc {
+namespace {
+
+using worker_api::WorkerService;
+using Context = grpc::CallbackServerContext;
+
+/// A call's words beside its largest field.
+constexpr int kSlackBytes = 1 << 20;
+/// A credential of 8 KiB, and what gRPC adds.
+constexpr int kMaxMetadataBytes = 16 * 1024;
+/// A wait ends so long before the caller's deadline.
+constexpr Duration kAnswerIn = std::chrono::milliseconds(100);
+/// After the calls under way were answered.
+constexpr Duration kCloseWithin = std::chrono::seconds(2);
+
+class Calls;
+
+/// One call under way.  Answered once: by the service, by the caller's giving up, or by shutdown.
+class Call final : public grpc::ServerUnaryReactor {
+ public:
+  explicit Call(Calls& calls) : calls_(calls) {}
+
+  /// False: that is too late; `fill` was not called.
+  template <typename Fill>
+  bool Answer(const grpc::Status& status, const Fill& fill) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (std::exchange(answered_, true)) return false;
+      fill();
+    }
+    Finish(status);
+    return true;
+  }
+  bool Answer(const grpc::Status& status) {
+    return Answer(status, [] {});
+  }
+
+  void OnCancel() override { Answer({grpc::CANCELLED, "the caller did not wait"}); }
+  void OnDone() override;
+
+ private:
+  Calls& calls_;
+  std::mutex mutex_;
+  bool answered_ = false;  // guarded by mutex_
+};
+
+/// All calls under way; what the service holds of one outlives it.
+class Calls {
+ public:
+  explicit Calls(std::size_t most) : most_(most) {}
+
+  /// Null: there are too many, or it is closed.
+  std::shared_ptr<Call> Begin() {
+    const std::scoped_lock lock(mutex_);
+    if (closed_ || calls_.size() >= most_) return nullptr;
+    auto call = std::make_shared<Call>(*this);
+    calls_.emplace(call.get(), call);
+    return call;
+  }
+  void End(Call* call) {
+    std::shared_ptr<Call> last;
+    const std::scoped_lock lock(mutex_);
+    const auto found = calls_.find(call);
+    last = std::move(found->second);
+    calls_.erase(found);
+  }
+  void Close() {
+    std::map<Call*, std::shared_ptr<Call>> calls;
+    {
+      const std::scoped_lock lock(mutex_);
+      closed_ = true;
+      calls = calls_;
+    }
+    for (const auto& [key, call] : calls)
+      call->Answer({grpc::UNAVAILABLE, "the engine is shutting down"});
+  }
+
+ private:
+  const std::size_t most_;
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  bool closed_ = false;
+  std::map<Call*, std::shared_ptr<Call>> calls_;
+};
+
+void Call::OnDone() { calls_.End(this); }
+
+bool Matches(std::string_view pattern, std::string_view name) {
+  if (!pattern.ends_with('*')) return pattern == name;
+  return name.starts_with(pattern.substr(0, pattern.size() - 1));
+}
+
+Status Admit(const Credential& credential, const worker_api::Identity& who) {
+  const auto refused = [](std::string message) {
+    return Error{Code::kPermissionDenied, std::move(message)};
+  };
+  if (who.tenant != credential.tenant)
+    return refused(fmt::format("wrong_tenant: this worker token is for tenant '{}', not '{}'",
+                               credential.tenant.value, who.tenant.value));
+  if (!Matches(credential.worker, who.worker))
+    return refused(fmt::format("wrong_name: this worker token is for workers named '{}', not '{}'",
+                               credential.worker, who.worker));
+  return {};
+}
+
+Status AdmitQueues(const Credential& credential,
+                   const std::map<std::string, std::uint32_t>& queues) {
+  for (const auto& [queue, slots] : queues)
+    if (!credential.queues.empty() &&
+        std::ranges::find(credential.queues, queue) == credential.queues.end())
+      return Error{Code::kPermissionDenied,
+                   fmt::format("wrong_queue: this worker token is for the queues {}, not '{}'",
+                               fmt::join(credential.queues, ", "), queue)};
+  return {};
+}
+
+std::string_view BearerOf(const Context& context) {
+  constexpr std::string_view kScheme = "Bearer ";
+  const auto found = context.client_metadata().find("authorization");
+  if (found == context.client_metadata().end()) return {};
+  const std::string_view value(found->second.data(), found->second.size());
+  return value.starts_with(kScheme) ? value.substr(kScheme.size()) : std::string_view();
+}
+
+std::size_t BytesOf(const worker_api::Job& job) {
+  v1::StartResponse response;
+  ToWire({.reply = executor::Reply::kGoOn, .work_token = {}, .job = job}, response);
+  return response.ByteSizeLong();
+}
+
+/// The generated service over the port.
+class Service final : public v1::Worker::CallbackService {
+ public:
+  Service(const RpcServerPorts& ports, std::size_t max_calls) : ports_(ports), calls_(max_calls) {}
+
+  void Close() { calls_.Close(); }
+
+  grpc::ServerUnaryReactor* Register(Context* context, const v1::RegisterRequest* request,
+                                     v1::RegisterResponse* response) override {
+    return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
+      auto registration = FromWire(*request);
+      HEADWORKS_TRY(Admit(credential, registration.who));
+      HEADWORKS_TRY(AdmitQueues(credential, registration.slots));
+      ports_.service.Register(std::move(registration),
+                              Answering<worker_api::Welcome>(call, response));
+      return {};
+    });
+  }
+
+  grpc::ServerUnaryReactor* Poll(Context* context, const v1::PollRequest* request,
+                                 v1::PollResponse* response) override {
+    return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
+      auto poll = FromWire(*request);
+      HEADWORKS_TRY(Admit(credential, poll.who));
+      HEADWORKS_TRY(AdmitQueues(credential, poll.free));
+      poll.wait = std::min(poll.wait, Left(*context));
+      ports_.service.PollFor(poll, [call, response, who = poll.who,
+                                    &service = ports_.service](Result<worker_api::Polled> polled) {
+        if (!polled) {
+          call->Answer(ToStatus(polled.error()));
+        } else if (!call->Answer(grpc::Status::OK, [&] { ToWire(*polled, *response); })) {
+          // Nobody hears of these: sooner than by their leases they are another's.
+          std::vector<std::string> tokens;
+          for (auto& each : polled->assignments) tokens.push_back(std::move(each.start_token));
+          if (!tokens.empty()) service.HandBack(who, std::move(tokens), [](const Result<bool>&) {});
+        }
+      });
+      return {};
+    });
+  }
+
+  grpc::ServerUnaryReactor* Start(Context* context, const v1::StartRequest* request,
+                                  v1::StartResponse* response) override {
+    return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
+      const auto who = FromWire(request->who());
+      HEADWORKS_TRY(Admit(credential, who));
+      ports_.service.Start(
+          who, request->start_token(),
+          [call, response, &service = ports_.service](const Result<worker_api::Started>& started) {
+            if (!started)
+              call->Answer(ToStatus(started.error()));
+            else
+              AnswerStart(call, *started, *response, service);
+          });
+      return {};
+    });
+  }
+
+  grpc::ServerUnaryReactor* Heartbeat(Context* context, const v1::HeartbeatRequest* request,
+                                      v1::HeartbeatResponse* response) override {
+    return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
+      auto heartbeat = FromWire(*request);
+      HEADWORKS_TRY(Admit(credential, heartbeat.who));
+      heartbeat.wait = std::min(heartbeat.wait, Left(*context));
+      ports_.service.Beat(std::move(heartbeat),
+                          Answering<std::vector<worker_api::Pulse>>(call, response));
+      return {};
+    });
+  }
+
+  grpc::ServerUnaryReactor* Log(Context* context, const v1::LogRequest* request,
+                                v1::LogResponse* response) override {
+    return Take(*context, [&](const auto& call, const Credential&) -> Status {
+      HEADWORKS_ASSIGN(auto lines, FromWire(*request));
+      HEADWORKS_TRY(CheckLines(lines));
+      ports_.service.Log(request->work_token(), std::move(lines), Replying(call, response));
+      return {};
+    });
+  }
+
+  grpc::ServerUnaryReactor* Complete(Context* context, const v1::CompleteRequest* request,
+                                     v1::CompleteResponse* response) override {
+    return Take(*context, [&](const auto& call, const Credential&) -> Status {
+      HEADWORKS_ASSIGN(auto outcome, FromWire(request->outcome()));
+      HEADWORKS_TRY(CheckOutcome(outcome));
+      ports_.service.Complete(request->work_token(), std::move(outcome), Replying(call, response));
+      return {};
+    });
+  }
+
+  grpc::ServerUnaryReactor* HandBack(Context* context, const v1::HandBackRequest* request,
+                                     v1::HandBackResponse* response) override {
+    return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
+      const auto who = FromWire(request->who());
+      HEADWORKS_TRY(Admit(credential, who));
+      ports_.service.HandBack(who, {request->start_tokens().begin(), request->start_tokens().end()},
+                              Doing(call, response));
+      return {};
+    });
+  }
+
+  grpc::ServerUnaryReactor* Leave(Context* context, const v1::LeaveRequest* request,
+                                  v1::LeaveResponse* response) override {
+    return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
+      const auto who = FromWire(request->who());
+      HEADWORKS_TRY(Admit(credential, who));
+      ports_.service.Leave(who, Doing(call, response));
+      return {};
+    });
+  }
+
+ private:
+  using CallPtr = std::shared_ptr<Call>;
+
+  /// Checks the credential and passes on to `handle`; its error is the answer.
+  template <typename Handle>
+  grpc::ServerUnaryReactor* Take(Context& context, const Handle& handle) {
+    const CallPtr call = calls_.Begin();
+    if (call == nullptr) {
+      auto* const refused = context.DefaultReactor();
+      refused->Finish(ToStatus({Code::kAtCapacity, "too many calls are under way"}));
+      return refused;
+    }
+    // No exception gets out of here: what it says is not for whoever calls.
+    try {
+      const auto credential = ports_.gatekeeper.Check(BearerOf(context));
+      if (!credential) {
+        call->Answer({grpc::UNAUTHENTICATED, credential.error().message});
+      } else if (const Status handled = handle(call, *credential); !handled) {
+        call->Answer(ToStatus(handled.error()));
+      }
+    } catch (const std::exception& error) {
+      ports_.log.Error("a worker's call failed", {{"error", error.what()}});
+      call->Answer({grpc::INTERNAL, "the engine failed; its log says why"});
+    }
+    return call.get();
+  }
+
+  template <typename T, typename Response>
+  static WorkerService::Done<T> Answering(const CallPtr& call, Response* response) {
+    return [call, response](const Result<T>& result) {
+      if (result)
+        call->Answer(grpc::Status::OK, [&] { ToWire(*result, *response); });
+      else
+        call->Answer(ToStatus(result.error()));
+    };
+  }
+  template <typename Response>
+  static WorkerService::Done<executor::Reply> Replying(const CallPtr& call, Response* response) {
+    return [call, response](const Result<executor::Reply>& reply) {
+      if (reply)
+        call->Answer(grpc::Status::OK, [&] { response->set_reply(ToWire(*reply)); });
+      else
+        call->Answer(ToStatus(reply.error()));
+    };
+  }
+  template <typename Response>
+  static WorkerService::Done<bool> Doing(const CallPtr& call, Response* response) {
+    return [call, response](const Result<bool>& done) {
+      if (done)
+        call->Answer(grpc::Status::OK, [&] { response->set_done(*done); });
+      else
+        call->Answer(ToStatus(done.error()));
+    };
+  }
+
+  static void AnswerStart(const CallPtr& call, const worker_api::Started& started,
+                          v1::StartResponse& response, WorkerService& service) {
+    const std::size_t bytes =
+        started.reply == executor::Reply::kGoOn ? BytesOf(started.job) : std::size_t{0};
+    if (bytes <= kMaxJobBytes) {
+      call->Answer(grpc::Status::OK, [&] { ToWire(started, response); });
+      return;
+    }
+    // It holds the attempt and cannot be told of what: that would be the same at each further try.
+    model::Outcome outcome{.verdict = model::Verdict::kFailed,
+                           .reason = model::Reason::kDispatchFailed};
+    outcome.error = fmt::format(
+        "the task with its inputs has {} bytes; a worker is given at most {}: pass large data by "
+        "reference",
+        bytes, kMaxJobBytes);
+    service.Complete(started.work_token, std::move(outcome),
+                     [call, &response](const Result<executor::Reply>& reply) {
+                       if (reply && *reply != executor::Reply::kAskAgain)
+                         call->Answer(grpc::Status::OK,
+                                      [&] { response.set_reply(v1::REPLY_STOP); });
+                       else
+                         call->Answer({grpc::UNAVAILABLE, "say it again"});
+                     });
+  }
+
+  /// Until the caller will not wait any more.
+  Duration Left(const Context& context) {
+    const auto deadline = context.deadline();
+    if (deadline == std::chrono::system_clock::time_point::max()) return Duration::max();
+    const Instant until = std::chrono::floor<Duration>(deadline);
+    return std::max(Duration(0), until - ports_.clock.Now() - kAnswerIn);
+  }
+
+  const RpcServerPorts ports_;
+  Calls calls_;
+};
+
+Result<std::string> ReadPem(const std::string& path, std::string_view what) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file.is_open() || text.find("-----BEGIN ") == std::string::npos)
+    return Error{Code::kInvalidArgument,
+                 fmt::format("the {} {} cannot be read as a PEM file; check the path, and who may "
+                             "read it",
+                             what, path)};
+  return text;
+}
+
+Result<std::shared_ptr<grpc::ServerCredentials>> CredentialsOf(const RpcServerOptions& options) {
+  if (options.tls_cert_file.empty() != options.tls_key_file.empty())
+    return Error{Code::kInvalidArgument,
+                 "a TLS certificate needs its key, and a key its certificate: give both files"};
+  if (options.tls_cert_file.empty()) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
+  HEADWORKS_ASSIGN(pair.cert_chain, ReadPem(options.tls_cert_file, "TLS certificate"));
+  HEADWORKS_ASSIGN(pair.private_key, ReadPem(options.tls_key_file, "TLS key"));
+  grpc::SslServerCredentialsOptions tls;
+  tls.pem_key_cert_pairs.push_back(std::move(pair));
+  return grpc::SslServerCredentials(tls);
+}
+
+}  // namespace
+
+class RpcServer::Impl {
+ public:
+  Impl(RpcServerOptions options, const RpcServerPorts& ports)
+      : options_(std::move(options)), service_(ports, options_.max_calls) {}
+
+  ~Impl() {
+    service_.Close();
+    if (server_ != nullptr)
+      server_->Shutdown(gpr_time_add(gpr_now(GPR_CLOCK_REALTIME),
+                                     gpr_time_from_micros(kCloseWithin.count(), GPR_TIMESPAN)));
+  }
+
+  Status Listen() {
+    HEADWORKS_ASSIGN(Address at, ParseAddress(options_.address));
+    if (at.host.empty()) at.host = "127.0.0.1";
+    HEADWORKS_ASSIGN(const auto credentials, CredentialsOf(options_));
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort(at.ToString(), credentials, &port);
+    builder.RegisterService(&service_);
+    builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxLogBytes) + kSlackBytes);
+    builder.SetMaxSendMessageSize(static_cast<int>(kMaxJobBytes) + kSlackBytes);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    // Workers ask each few seconds whether the connection lives.
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port == 0)
+      return Error{Code::kConflict,
+                   options_.tls_cert_file.empty()
+                       ? fmt::format("cannot listen at {}: it is taken by another process, or not "
+                                     "an address of this machine",
+                                     at.ToString())
+                       : fmt::format("cannot listen at {}: it is taken, or not an address of this "
+                                     "machine, or {} and {} are no certificate and its key",
+                                     at.ToString(), options_.tls_cert_file, options_.tls_key_file)};
+    at.port = port;
+    address_ = at.ToString();
+    return {};
+  }
+
+  const std::string& address() const { return address_; }
+
+ private:
+  const RpcServerOptions options_;
+  Service service_;
+  std::string address_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+Result<std::unique_ptr<RpcServer>> RpcServer::Open(RpcServerOptions options,
+                                                   const RpcServerPorts& ports) {
+  // What it has to say comes back as errors and statuses; standard error is for our own lines.
+  gpr_set_log_verbosity(static_cast<gpr_log_severity>(GPR_LOG_SEVERITY_ERROR + 1));
+  auto impl = std::make_unique<Impl>(std::move(options), ports);
+  HEADWORKS_TRY(impl->Listen());
+  return std::unique_ptr<RpcServer>(new RpcServer(std::move(impl)));
+}
+
+RpcServer::RpcServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+RpcServer::~RpcServer() = default;
+const std::string& RpcServer::address() const { return impl_->address(); }
+
+}  // namespace headworks::rpc

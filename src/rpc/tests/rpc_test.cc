@@ -1,0 +1,389 @@
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "harness.h"
+
+namespace headworks::rpc {
+namespace {
+
+using executor::Reply;
+using namespace std::chrono_literals;
+
+class Rpc : public RpcTest {};
+
+worker_api::Poll Waiting(const worker_api::Identity& who, Duration wait) {
+  return {.who = who, .free = {{"mail", 1}}, .wait = wait};
+}
+
+TEST_F(Rpc, ErrorsOfTheServiceComeAcross) {
+  const auto server = Serve();
+  const auto client = Connect(server->address());
+  for (const Code code : {Code::kNotFound, Code::kPermissionDenied, Code::kInvalidArgument,
+                          Code::kConflict, Code::kAtCapacity}) {
+    Answered<Reply> answer;
+    client->Log("t", {}, answer.done());
+    engine.logged.Take().second(Error{code, "because"});
+    const auto reply = answer.Get();
+    ASSERT_FALSE(reply);
+    EXPECT_EQ(reply.error(), (Error{code, "because"}));
+  }
+}
+
+TEST_F(Rpc, ACredentialThatIsMissingOrBadIsRefusedWithItsFault) {
+  const auto server = Serve();
+  for (const auto& [word, fault] :
+       {std::pair("", "worker token: missing"), {"bad", "worker token: bad_signature"}}) {
+    const auto client = Connect(server->address(), word);
+    Answered<worker_api::Welcome> answer;
+    client->Register({.who = who}, answer.done());
+    const auto welcome = answer.Get();
+    ASSERT_FALSE(welcome);
+    EXPECT_EQ(welcome.error(), (Error{Code::kPermissionDenied, fault}));
+    // No attempt is over by it: whoever holds one says it again, with a better one.
+    Answered<Reply> reply;
+    client->Complete("t", {}, reply.done());
+    const auto said = reply.Get();
+    ASSERT_FALSE(said);
+    EXPECT_EQ(said.error(), (Error{Code::kUnavailable, fault}));
+  }
+}
+
+TEST_F(Rpc, WhatACredentialDoesNotAllowIsRefused) {
+  const auto server = Serve();
+  const auto refusal = [&](const std::string& word, worker_api::Registration registration) {
+    const auto client = Connect(server->address(), word);
+    Answered<worker_api::Welcome> answer;
+    client->Register(std::move(registration), answer.done());
+    const auto welcome = answer.Get();
+    EXPECT_FALSE(welcome);
+    EXPECT_EQ(welcome.error().code, Code::kPermissionDenied);
+    return welcome.error().message;
+  };
+  worker_api::Identity other = who;
+  other.tenant = TenantId("other");
+  EXPECT_EQ(refusal("good", {.who = other}),
+            "wrong_tenant: this worker token is for tenant 'acme', not 'other'");
+  EXPECT_EQ(refusal("narrow", {.who = who}),
+            "wrong_name: this worker token is for workers named 'gpu-*', not 'w-1'");
+  worker_api::Identity gpu = who;
+  gpu.worker = "gpu-1";
+  EXPECT_EQ(refusal("narrow", {.who = gpu, .slots = {{"default", 1}}}),
+            "wrong_queue: this worker token is for the queues mail, not 'default'");
+  // Of each call that names who speaks.
+  const auto client = Connect(server->address());
+  Answered<worker_api::Polled> polled;
+  client->PollFor(Waiting(other, 1s), polled.done());
+  EXPECT_EQ(polled.Get().error().code, Code::kPermissionDenied);
+  Answered<worker_api::Started> started;
+  client->Start(other, "t", started.done());
+  EXPECT_EQ(started.Get().error().code, Code::kPermissionDenied);
+  Answered<std::vector<worker_api::Pulse>> beaten;
+  client->Beat({.who = other}, beaten.done());
+  EXPECT_EQ(beaten.Get().error().code, Code::kPermissionDenied);
+  Answered<bool> back, left;
+  client->HandBack(other, {}, back.done());
+  EXPECT_EQ(back.Get().error().code, Code::kPermissionDenied);
+  client->Leave(other, left.done());
+  EXPECT_EQ(left.Get().error().code, Code::kPermissionDenied);
+  // And what it does allow passes.
+  const auto narrow = Connect(server->address(), "narrow");
+  Answered<worker_api::Welcome> welcome;
+  narrow->Register({.who = gpu, .slots = {{"mail", 1}}}, welcome.done());
+  engine.registered.Take().second(worker_api::Welcome{});
+  EXPECT_TRUE(welcome.Get());
+}
+
+TEST_F(Rpc, ALogOfFourMebibytesPassesAndOneByteMoreDoesNot) {
+  const auto server = Serve();
+  const auto client = Connect(server->address());
+  constexpr std::size_t kLine = log_store::kMaxLineBytes - kLineOverhead;
+  std::vector<log_store::Line> lines;
+  for (std::int64_t n = 1; n <= 64; ++n)
+    lines.push_back({n, log_store::Stream::kStdout, {}, std::string(kLine, 'x')});
+  Answered<Reply> whole, more, longer;
+  client->Log("t", lines, whole.done());
+  auto [heard, done] = engine.logged.Take();
+  EXPECT_EQ(heard.second, lines);
+  done(Reply::kGoOn);
+  EXPECT_EQ(whole.Value(), Reply::kGoOn);
+  lines.back().bytes += 'x';
+  client->Log("t", lines, more.done());
+  const auto refused = more.Get();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(refused.error().message, "64 lines with 4194305 bytes; at most 4194304 at a time");
+  client->Log("t",
+              {{7, log_store::Stream::kStdout, {}, std::string(log_store::kMaxLineBytes + 1, 'x')}},
+              longer.done());
+  EXPECT_EQ(longer.Get().error().message, "line 7 has 65537 bytes; at most 65536, split it");
+}
+
+TEST_F(Rpc, AnOutputOfOneMebibytePassesAndOneByteMoreDoesNot) {
+  const auto server = Serve();
+  const auto client = Connect(server->address());
+  model::Outcome outcome{.output = std::string(kMaxOutputBytes, 'o')};
+  Answered<Reply> whole, more;
+  client->Complete("t", outcome, whole.done());
+  auto [heard, done] = engine.completed.Take();
+  EXPECT_EQ(heard.second.output, outcome.output);
+  done(Reply::kGoOn);
+  EXPECT_EQ(whole.Value(), Reply::kGoOn);
+  outcome.output += 'o';
+  client->Complete("t", outcome, more.done());
+  EXPECT_EQ(more.Get().error(),
+            (Error{Code::kInvalidArgument, "the output has 1048577 bytes; at most 1048576"}));
+}
+
+TEST_F(Rpc, AJobThatIsTooLargeEndsItsAttempt) {
+  const auto server = Serve();
+  const auto client = Connect(server->address());
+  worker_api::Started started{.reply = Reply::kGoOn, .work_token = "w", .job = {}};
+  started.job.resolved.context_json = std::string(kMaxJobBytes - 1'024, 'c');
+  Answered<worker_api::Started> whole, more;
+  client->Start(who, "s", whole.done());
+  engine.started.Take().second(started);
+  const auto got = whole.Get();
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(got->job.resolved.context_json, started.job.resolved.context_json);
+
+  started.job.resolved.context_json.append(1'024, 'c');
+  client->Start(who, "s", more.done());
+  engine.started.Take().second(started);
+  auto [heard, done] = engine.completed.Take();
+  EXPECT_EQ(heard.first, "w");
+  EXPECT_EQ(heard.second.verdict, model::Verdict::kFailed);
+  EXPECT_EQ(heard.second.reason, model::Reason::kDispatchFailed);
+  EXPECT_NE(heard.second.error.find("at most 16777216"), std::string::npos);
+  done(Reply::kGoOn);
+  const auto stopped = more.Get();
+  ASSERT_TRUE(stopped) << stopped.error().message;
+  EXPECT_EQ(stopped->reply, Reply::kStop);
+}
+
+TEST_F(Rpc, AWaitEndsBeforeItsCallersDeadline) {
+  const auto server = Serve();
+  const auto client = Connect(server->address(), "good", {.patience = 0s});
+  Answered<worker_api::Polled> answer;
+  client->PollFor(Waiting(who, 30s), answer.done());
+  const auto [poll, done] = engine.polled.Take();
+  EXPECT_LE(poll.wait, 29'900ms);
+  EXPECT_GT(poll.wait, 20s);
+  done(worker_api::Polled{});
+  EXPECT_TRUE(answer.Get());
+}
+
+TEST_F(Rpc, WhoIsNotAnsweredInTimeHearsSo) {
+  const auto server = Serve();
+  const auto client = Connect(server->address(), "good", {.patience = 200ms});
+  Answered<Reply> answer;
+  client->Log("t", {}, answer.done());
+  const auto [heard, done] = engine.logged.Take();
+  const auto reply = answer.Get();
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().code, Code::kUnavailable);
+  done(Reply::kGoOn);  // too late, and no harm
+}
+
+TEST_F(Rpc, WhatWasAssignedToOneWhoLeftIsHandedBack) {
+  const auto server = Serve({.address = "127.0.0.1:0", .max_calls = 1});
+  auto client = Connect(server->address());
+  Answered<worker_api::Polled> answer;
+  client->PollFor(Waiting(who, 30s), answer.done());
+  const auto done = engine.polled.Take().second;
+  client.reset();
+  EXPECT_EQ(answer.Get().error().code, Code::kCancelled);
+  // Once the server has heard of it, it has room for another call.
+  const auto next = Connect(server->address());
+  auto leaver = std::async(std::launch::async, [&] { engine.left.Take().second(true); });
+  for (bool heard = false; !heard;) {
+    Answered<bool> left;
+    next->Leave(who, left.done());
+    heard = left.Get().has_value();
+  }
+  leaver.get();
+  worker_api::Polled polled;
+  polled.assignments.push_back({.attempt = {}, .queue = "mail", .start_token = "s"});
+  done(polled);
+  const auto [heard, handed_back] = engine.handed_back.Take();
+  EXPECT_EQ(heard, (Engine::HandBack_{who, {"s"}}));
+  handed_back(true);
+}
+
+TEST_F(Rpc, ShutdownAnswersAllWhoWait) {
+  auto server = Serve();
+  const std::string address = server->address();
+  const auto client = Connect(address);
+  Answered<worker_api::Polled> polled;
+  Answered<std::vector<worker_api::Pulse>> beaten;
+  client->PollFor(Waiting(who, 60s), polled.done());
+  client->Beat({.who = who, .work_tokens = {}, .wait = 60s}, beaten.done());
+  const auto late = engine.polled.Take().second;
+  const auto later = engine.beaten.Take().second;
+  const Duration before = clock.Monotonic();
+  server.reset();
+  EXPECT_LT(clock.Monotonic() - before, 10s);
+  const auto poll = polled.Get();
+  ASSERT_FALSE(poll);
+  EXPECT_EQ(poll.error(), (Error{Code::kUnavailable,
+                                 "no answer from " + address + ": the engine is shutting down"}));
+  EXPECT_EQ(beaten.Get().error().code, Code::kUnavailable);
+  late(worker_api::Polled{});  // the service outlives the server
+  later(Error{Code::kInternal, ""});
+}
+
+TEST_F(Rpc, AClientFindsAServerThatCameBack) {
+  auto server = Serve();
+  const std::string address = server->address();
+  const auto client = Connect(address);
+  Answered<bool> first;
+  client->Leave(who, first.done());
+  engine.left.Take().second(true);
+  EXPECT_TRUE(first.Get());
+  server.reset();
+  Answered<bool> gone;
+  client->Leave(who, gone.done());
+  const auto missed = gone.Get();
+  ASSERT_FALSE(missed);
+  EXPECT_EQ(missed.error().code, Code::kUnavailable);
+  EXPECT_NE(missed.error().message.find(address), std::string::npos);
+  server = Serve({.address = address});
+  const Duration until = clock.Monotonic() + 30s;
+  std::future<void> answering =
+      std::async(std::launch::async, [&] { engine.left.Take().second(true); });
+  for (bool heard = false; !heard && clock.Monotonic() < until;) {
+    Answered<bool> again;
+    client->Leave(who, again.done());
+    heard = again.Get().has_value();
+  }
+  answering.get();
+}
+
+/// Passes bytes on between one client and a server, until it is cut: then it holds the connection
+/// and passes on nothing.
+class Wire {
+ public:
+  explicit Wire(const std::string& server) {
+    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address = Loopback(0);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(listener_, 1), 0);
+    EXPECT_EQ(getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    address_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    const int port = std::stoi(server.substr(server.rfind(':') + 1));
+    passer_ = std::jthread([this, port](const std::stop_token& stop) { Pass(port, stop); });
+  }
+  ~Wire() {
+    passer_.request_stop();
+    passer_.join();
+    close(listener_);
+  }
+  const std::string& address() const { return address_; }
+  void Cut() { cut_ = true; }
+
+ private:
+  static sockaddr_in Loopback(int port) {
+    return {.sin_family = AF_INET,
+            .sin_port = htons(static_cast<std::uint16_t>(port)),
+            .sin_addr = {htonl(INADDR_LOOPBACK)},
+            .sin_zero = {}};
+  }
+  void Pass(int port, const std::stop_token& stop) {
+    const int client = accept(listener_, nullptr, nullptr);
+    const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const sockaddr_in address = Loopback(port);
+    EXPECT_EQ(connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    pollfd ends[] = {{client, POLLIN, 0}, {server, POLLIN, 0}};
+    char buffer[16'384];
+    while (!stop.stop_requested()) {
+      if (poll(ends, 2, 10) <= 0 || cut_) continue;
+      for (int i = 0; i < 2; ++i) {
+        if (ends[i].revents == 0) continue;
+        const ssize_t bytes = read(ends[i].fd, buffer, sizeof buffer);
+        if (bytes <= 0) ends[i].fd = -1;
+        if (bytes > 0)
+          EXPECT_EQ(write(ends[1 - i].fd, buffer, static_cast<std::size_t>(bytes)), bytes);
+      }
+    }
+    close(client);
+    close(server);
+  }
+
+  int listener_ = -1;
+  std::string address_;
+  std::atomic<bool> cut_ = false;
+  std::jthread passer_;
+};
+
+TEST_F(Rpc, ADeadConnectionIsNoticed) {
+  const auto server = Serve();
+  Wire wire(server->address());
+  const auto client =
+      Connect(wire.address(), "good",
+              {.patience = 60s, .keepalive_every = 500ms, .keepalive_timeout = 500ms});
+  Answered<worker_api::Polled> answer;
+  client->PollFor(Waiting(who, 30s), answer.done());
+  const auto done = engine.polled.Take().second;
+  const Duration before = clock.Monotonic();
+  wire.Cut();
+  const auto polled = answer.Get();
+  ASSERT_FALSE(polled);
+  EXPECT_EQ(polled.error().code, Code::kUnavailable);
+  EXPECT_LT(clock.Monotonic() - before, 15s);
+  done(worker_api::Polled{});
+}
+
+TEST_F(Rpc, AServerThatTakesConnectionsAndSaysNothingIsNoAnswer) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener, 8), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const auto client =
+      Connect("127.0.0.1:" + std::to_string(ntohs(address.sin_port)), "good", {.patience = 1s});
+  Answered<bool> answer;
+  client->Leave(who, answer.done());
+  const auto left = answer.Get();
+  ASSERT_FALSE(left);
+  EXPECT_EQ(left.error().code, Code::kUnavailable);
+  close(listener);
+}
+
+TEST_F(Rpc, TooManyCallsAreRefused) {
+  const auto server = Serve({.address = "127.0.0.1:0", .max_calls = 1});
+  const auto client = Connect(server->address());
+  Answered<worker_api::Polled> waits, refused;
+  client->PollFor(Waiting(who, 30s), waits.done());
+  const auto done = engine.polled.Take().second;
+  client->PollFor(Waiting(who, 30s), refused.done());
+  EXPECT_EQ(refused.Get().error().code, Code::kAtCapacity);
+  done(worker_api::Polled{});
+  EXPECT_TRUE(waits.Get());
+}
+
+TEST_F(Rpc, AnAddressThatIsTakenIsAConflict) {
+  const auto server = Serve();
+  const auto second = RpcServer::Open({.address = server->address()}, {engine, words, clock, log});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::kConflict);
+  EXPECT_NE(second.error().message.find(server->address()), std::string::npos);
+}
+
+TEST_F(Rpc, NeedsATargetWithAPort) {
+  for (const char* target : {"", "host", ":70", "host:0"}) {
+    const auto client = RpcClient::Open({.target = target, .credential = [] { return ""; }});
+    ASSERT_FALSE(client) << target;
+    EXPECT_EQ(client.error().code, Code::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace headworks::rpc

@@ -1,0 +1,314 @@
+#include "wire.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "headworks/rpc/rpc_server.h"
+
+namespace headworks::rpc {
+namespace {
+
+std::int64_t ToUs(Instant at) { return at.time_since_epoch().count(); }
+Instant At(std::int64_t us) { return Instant(Duration(us)); }
+
+template <typename Map>
+std::map<std::string, std::string> Texts(const Map& from) {
+  return {from.begin(), from.end()};
+}
+
+template <typename Repeated>
+std::vector<std::string> List(const Repeated& from) {
+  return {from.begin(), from.end()};
+}
+
+void ToWire(const model::AttemptKey& from, v1::AttemptKey& to) {
+  to.set_tenant(from.tenant.value);
+  to.set_run(from.run.value);
+  to.set_task(from.task.value);
+  to.set_map_index(from.map_index);
+  to.set_epoch(from.epoch.value);
+}
+
+model::AttemptKey FromWire(const v1::AttemptKey& from) {
+  return {.tenant = TenantId(from.tenant()),
+          .run = RunNo(from.run()),
+          .task = TaskNo(from.task()),
+          .map_index = from.map_index(),
+          .epoch = Epoch(from.epoch())};
+}
+
+void ToWire(const model::Action& from, v1::Rendered& to) {
+  if (const auto* shell = std::get_if<model::ShellAction>(&from)) {
+    to.mutable_shell()->set_script(shell->script);
+    for (const std::string& word : shell->shell) to.mutable_shell()->add_shell(word);
+  } else if (const auto* exec = std::get_if<model::ExecAction>(&from)) {
+    for (const std::string& word : exec->argv) to.mutable_exec()->add_argv(word);
+  } else {
+    to.mutable_function()->set_function(std::get<model::FunctionAction>(from).function);
+  }
+}
+
+model::Action ActionOf(const v1::Rendered& from) {
+  if (from.has_exec()) return model::ExecAction{List(from.exec().argv())};
+  if (from.has_function()) return model::FunctionAction{from.function().function()};
+  return model::ShellAction{from.shell().script(), List(from.shell().shell())};
+}
+
+void ToWire(const executor::Rendered& from, v1::Rendered& to) {
+  ToWire(from.action, to);
+  to.mutable_bound()->insert(from.bound.begin(), from.bound.end());
+  to.mutable_workflow_env()->insert(from.workflow_env.begin(), from.workflow_env.end());
+  to.mutable_env()->insert(from.env.begin(), from.env.end());
+  for (const std::string& file : from.env_file) to.add_env_file(file);
+  to.set_cwd(from.cwd);
+  to.set_idempotency_key(from.idempotency_key);
+}
+
+executor::Rendered FromWire(const v1::Rendered& from) {
+  return {.action = ActionOf(from),
+          .bound = Texts(from.bound()),
+          .workflow_env = Texts(from.workflow_env()),
+          .env = Texts(from.env()),
+          .env_file = List(from.env_file()),
+          .cwd = from.cwd(),
+          .idempotency_key = from.idempotency_key()};
+}
+
+void ToWire(const worker_api::Job& from, v1::Job& to) {
+  ToWire(from.attempt, *to.mutable_attempt());
+  to.set_run_id(from.run_id.value);
+  to.set_workflow(from.workflow);
+  to.set_task(from.task);
+  to.set_version(from.version);
+  to.set_try_no(from.try_no);
+  to.set_generation(from.generation);
+  to.set_timeout_us(from.timeout.count());
+  to.set_idempotency_key(from.idempotency_key);
+  to.set_definition_json(from.definition_json);
+  to.set_context_json(from.resolved.context_json);
+  to.set_merged_json(from.resolved.merged_json);
+  if (from.resolved.rendered) ToWire(*from.resolved.rendered, *to.mutable_rendered());
+}
+
+worker_api::Job FromWire(const v1::Job& from) {
+  worker_api::Job job{
+      .attempt = FromWire(from.attempt()),
+      .run_id = RunId(from.run_id()),
+      .workflow = from.workflow(),
+      .task = from.task(),
+      .version = from.version(),
+      .try_no = from.try_no(),
+      .generation = from.generation(),
+      .timeout = Duration(from.timeout_us()),
+      .idempotency_key = from.idempotency_key(),
+      .definition_json = from.definition_json(),
+      .resolved = {
+          .context_json = from.context_json(), .merged_json = from.merged_json(), .rendered = {}}};
+  if (from.has_rendered()) job.resolved.rendered = FromWire(from.rendered());
+  return job;
+}
+
+}  // namespace
+
+void ToWire(const worker_api::Identity& from, v1::Identity& to) {
+  to.set_tenant(from.tenant.value);
+  to.set_worker(from.worker);
+  to.set_incarnation(from.incarnation);
+}
+
+worker_api::Identity FromWire(const v1::Identity& from) {
+  return {.tenant = TenantId(from.tenant()),
+          .worker = from.worker(),
+          .incarnation = from.incarnation()};
+}
+
+void ToWire(const worker_api::Registration& from, v1::RegisterRequest& to) {
+  ToWire(from.who, *to.mutable_who());
+  to.mutable_slots()->insert(from.slots.begin(), from.slots.end());
+  for (const std::string& label : from.labels) to.add_labels(label);
+  to.set_version(from.version);
+  to.set_host(from.host);
+  to.set_protocol(from.protocol);
+}
+
+worker_api::Registration FromWire(const v1::RegisterRequest& from) {
+  return {.who = FromWire(from.who()),
+          .slots = {from.slots().begin(), from.slots().end()},
+          .labels = List(from.labels()),
+          .version = from.version(),
+          .host = from.host(),
+          .protocol = from.protocol()};
+}
+
+void ToWire(const worker_api::Welcome& from, v1::RegisterResponse& to) {
+  to.set_lease_us(from.lease.count());
+  to.set_heartbeat_every_us(from.heartbeat_every.count());
+}
+
+worker_api::Welcome FromWire(const v1::RegisterResponse& from) {
+  return {.lease = Duration(from.lease_us()),
+          .heartbeat_every = Duration(from.heartbeat_every_us())};
+}
+
+void ToWire(const worker_api::Poll& from, v1::PollRequest& to) {
+  ToWire(from.who, *to.mutable_who());
+  to.mutable_free()->insert(from.free.begin(), from.free.end());
+  to.set_wait_us(from.wait.count());
+}
+
+worker_api::Poll FromWire(const v1::PollRequest& from) {
+  return {.who = FromWire(from.who()),
+          .free = {from.free().begin(), from.free().end()},
+          .wait = Duration(from.wait_us())};
+}
+
+void ToWire(const worker_api::Polled& from, v1::PollResponse& to) {
+  for (const worker_api::Assignment& each : from.assignments) {
+    v1::Assignment& assignment = *to.add_assignments();
+    ToWire(each.attempt, *assignment.mutable_attempt());
+    assignment.set_queue(each.queue);
+    assignment.set_start_token(each.start_token);
+  }
+  to.set_drain(from.drain);
+}
+
+worker_api::Polled FromWire(const v1::PollResponse& from) {
+  worker_api::Polled polled{.assignments = {}, .drain = from.drain()};
+  for (const v1::Assignment& each : from.assignments())
+    polled.assignments.push_back({.attempt = FromWire(each.attempt()),
+                                  .queue = each.queue(),
+                                  .start_token = each.start_token()});
+  return polled;
+}
+
+void ToWire(const worker_api::Started& from, v1::StartResponse& to) {
+  to.set_reply(ToWire(from.reply));
+  to.set_work_token(from.work_token);
+  if (from.reply == executor::Reply::kGoOn) ToWire(from.job, *to.mutable_job());
+}
+
+worker_api::Started FromWire(const v1::StartResponse& from) {
+  return {.reply = FromWire(from.reply()),
+          .work_token = from.work_token(),
+          .job = FromWire(from.job())};
+}
+
+void ToWire(const worker_api::Heartbeat& from, v1::HeartbeatRequest& to) {
+  ToWire(from.who, *to.mutable_who());
+  for (const std::string& token : from.work_tokens) to.add_work_tokens(token);
+  to.set_wait_us(from.wait.count());
+}
+
+worker_api::Heartbeat FromWire(const v1::HeartbeatRequest& from) {
+  return {.who = FromWire(from.who()),
+          .work_tokens = List(from.work_tokens()),
+          .wait = Duration(from.wait_us())};
+}
+
+void ToWire(const std::vector<worker_api::Pulse>& from, v1::HeartbeatResponse& to) {
+  for (const worker_api::Pulse& each : from) {
+    v1::Pulse& pulse = *to.add_pulses();
+    pulse.set_reply(ToWire(each.reply));
+    pulse.set_work_token(each.work_token);
+  }
+}
+
+std::vector<worker_api::Pulse> FromWire(const v1::HeartbeatResponse& from) {
+  std::vector<worker_api::Pulse> pulses;
+  pulses.reserve(static_cast<std::size_t>(from.pulses_size()));
+  for (const v1::Pulse& each : from.pulses())
+    pulses.push_back({.reply = FromWire(each.reply()), .work_token = each.work_token()});
+  return pulses;
+}
+
+void ToWire(const std::vector<log_store::Line>& from, v1::LogRequest& to) {
+  for (const log_store::Line& each : from) {
+    v1::Line& line = *to.add_lines();
+    line.set_number(each.number);
+    line.set_stream(static_cast<v1::Stream>(each.stream));
+    line.set_at_us(ToUs(each.at));
+    line.set_bytes(each.bytes);
+  }
+}
+
+Result<std::vector<log_store::Line>> FromWire(const v1::LogRequest& from) {
+  std::vector<log_store::Line> lines;
+  lines.reserve(static_cast<std::size_t>(from.lines_size()));
+  for (const v1::Line& each : from.lines()) {
+    if (each.stream() < v1::STREAM_STDOUT || each.stream() > v1::STREAM_NOTE)
+      return Error{Code::kInvalidArgument,
+                   fmt::format("line {}: {} is no stream; 1 is stdout, 2 stderr, 3 a note",
+                               each.number(), static_cast<int>(each.stream()))};
+    lines.push_back({.number = each.number(),
+                     .stream = static_cast<log_store::Stream>(each.stream()),
+                     .at = At(each.at_us()),
+                     .bytes = each.bytes()});
+  }
+  return lines;
+}
+
+void ToWire(const model::Outcome& from, v1::Outcome& to) {
+  to.set_verdict(static_cast<v1::Verdict>(from.verdict));
+  to.set_reason(static_cast<std::uint32_t>(from.reason));
+  to.set_error(from.error);
+  to.set_output(from.output);
+  if (from.exit_code) to.set_exit_code(*from.exit_code);
+  if (from.signal) to.set_signal(*from.signal);
+  to.set_not_before_us(ToUs(from.not_before));
+  to.set_started_at_us(ToUs(from.started_at));
+  to.set_ended_at_us(ToUs(from.ended_at));
+}
+
+Result<model::Outcome> FromWire(const v1::Outcome& from) {
+  if (from.verdict() < v1::VERDICT_SUCCEEDED || from.verdict() > v1::VERDICT_LOST)
+    return Error{Code::kInvalidArgument, fmt::format("outcome: {} is no verdict; give 1 to 8",
+                                                     static_cast<int>(from.verdict()))};
+  constexpr auto kLastReason = static_cast<std::uint32_t>(model::Reason::kCredentialCeiling);
+  if (from.reason() > kLastReason)
+    return Error{Code::kInvalidArgument,
+                 fmt::format("outcome: {} is no reason; give 0 to {}", from.reason(), kLastReason)};
+  model::Outcome outcome{.verdict = static_cast<model::Verdict>(from.verdict()),
+                         .reason = static_cast<model::Reason>(from.reason()),
+                         .error = from.error(),
+                         .output = from.output(),
+                         .exit_code = {},
+                         .signal = {},
+                         .not_before = At(from.not_before_us()),
+                         .started_at = At(from.started_at_us()),
+                         .ended_at = At(from.ended_at_us())};
+  if (from.has_exit_code()) outcome.exit_code = from.exit_code();
+  if (from.has_signal()) outcome.signal = from.signal();
+  return outcome;
+}
+
+v1::Reply ToWire(executor::Reply from) { return static_cast<v1::Reply>(from); }
+
+executor::Reply FromWire(v1::Reply from) {
+  if (from < v1::REPLY_GO_ON || from > v1::REPLY_ASK_AGAIN) return executor::Reply::kAskAgain;
+  return static_cast<executor::Reply>(from);
+}
+
+Status CheckLines(const std::vector<log_store::Line>& lines) {
+  std::size_t bytes = 0;
+  for (const log_store::Line& line : lines) {
+    if (line.bytes.size() > log_store::kMaxLineBytes)
+      return Error{Code::kInvalidArgument,
+                   fmt::format("line {} has {} bytes; at most {}, split it", line.number,
+                               line.bytes.size(), log_store::kMaxLineBytes)};
+    bytes += line.bytes.size() + kLineOverhead;
+  }
+  if (bytes > kMaxLogBytes)
+    return Error{Code::kInvalidArgument, fmt::format("{} lines with {} bytes; at most {} at a time",
+                                                     lines.size(), bytes, kMaxLogBytes)};
+  return {};
+}
+
+Status CheckOutcome(const model::Outcome& outcome) {
+  if (outcome.output.size() > kMaxOutputBytes)
+    return Error{Code::kInvalidArgument, fmt::format("the output has {} bytes; at most {}",
+                                                     outcome.output.size(), kMaxOutputBytes)};
+  return {};
+}
+
+}  // namespace headworks::rpc

@@ -1,0 +1,522 @@
+#include "conversation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace headworks::worker {
+namespace {
+
+using executor::Reply;
+using model::Verdict;
+
+constexpr Duration kFirstRetry = std::chrono::milliseconds(100);
+constexpr Duration kLongestRetry = std::chrono::seconds(5);
+/// Between two heartbeats, whatever is answered.
+constexpr Duration kBeatGap = std::chrono::milliseconds(100);
+/// One beside the other that shows only what the other does not, so that whatever has just begun
+/// can be told to stop; tasks that are over within the gap need none.
+constexpr Duration kExtraBeatGap = std::chrono::milliseconds(200);
+constexpr Duration kExtraBeatWait = std::chrono::milliseconds(500);
+/// Polls beside the first of each queue.
+constexpr std::size_t kMostPolls = 4;
+/// A worker that is cordoned asks again.
+constexpr Duration kCordoned = std::chrono::seconds(5);
+
+bool IsRefusal(Code code) {
+  return code == Code::kPermissionDenied || code == Code::kConflict ||
+         code == Code::kInvalidArgument;
+}
+
+}  // namespace
+
+Conversation::Conversation(const WorkerOptions& options, std::string incarnation, Random& random,
+                           Tell tell)
+    : registration_{.who = {.tenant = options.tenant,
+                            .worker = options.name,
+                            .incarnation = std::move(incarnation)},
+                    .slots = options.slots,
+                    .labels = options.labels,
+                    .version = options.version,
+                    .host = options.host},
+      poll_wait_(options.poll_wait),
+      drain_timeout_(options.drain_timeout),
+      report_patience_(options.report_patience),
+      random_(random),
+      tell_(std::move(tell)) {}
+
+// ---- What to say next.
+
+std::vector<Conversation::Action> Conversation::Next(Duration now) {
+  std::vector<Action> actions(std::make_move_iterator(pending_.begin()),
+                              std::make_move_iterator(pending_.end()));
+  pending_.clear();
+  due_ = Duration::max();
+  if (end_) return actions;
+  NextDrain(now, actions);
+  if (!registered_ && !registering_ && !leaving_) {
+    if (refusal_ && attempts_.empty()) {
+      end_ = *refusal_;
+      return actions;
+    }
+    if (now >= register_retry_.at) {
+      registering_ = true;
+      actions.emplace_back(SayRegister{registration_});
+    } else {
+      Due(register_retry_.at);
+    }
+  }
+  NextForAttempts(now, actions);
+  NextBeats(now, actions);
+  NextPolls(now, actions);
+  // What was found out on the way.
+  if (!pending_.empty()) due_ = now;
+  return actions;
+}
+
+void Conversation::Due(Duration at) { due_ = std::min(due_, at); }
+
+void Conversation::Again(Retry& retry, Duration now) {
+  retry.delay = std::clamp(retry.delay * 2, kFirstRetry, kLongestRetry);
+  // Between half of it and all of it, so that many workers do not come at once.
+  const auto half = retry.delay.count() / 2;
+  retry.at =
+      now +
+      Duration(half + static_cast<std::int64_t>(random_.Next() % static_cast<std::uint64_t>(half)));
+}
+
+void Conversation::NextForAttempts(Duration now, std::vector<Action>& actions) {
+  for (auto& [key, held] : attempts_) {
+    if (held.stage == Stage::kAssigned) {
+      if (held.asking || !registered_ || (draining_ && !held.maybe_started)) continue;
+      if (now < held.retry.at) {
+        Due(held.retry.at);
+        continue;
+      }
+      held.asking = held.maybe_started = true;
+      held.asked_at = now;
+      actions.emplace_back(SayStart{key, held.start_token});
+      continue;
+    }
+    if (held.stage == Stage::kRunning) NextForRunning(key, held, now, actions);
+    if (held.fenced) continue;
+    if (held.lines && !held.logging) {
+      if (now < held.log_retry.at) {
+        Due(held.log_retry.at);
+      } else {
+        held.logging = true;
+        held.lines = false;
+        actions.emplace_back(SayLog{key, held.work_token});
+      }
+    }
+    if (held.stage == Stage::kEnded && !held.asking && !held.lines && !held.logging) {
+      if (now < held.retry.at) {
+        Due(held.retry.at);
+      } else {
+        held.asking = true;
+        actions.emplace_back(SayComplete{key, held.work_token, held.outcome});
+      }
+    }
+  }
+}
+
+void Conversation::NextForRunning(const model::AttemptKey& key, Held& held, Duration now,
+                                  std::vector<Action>& actions) {
+  if (!held.fenced && held.stopped == Stopped::kNot && now >= SoftEnd(held)) {
+    ++stopped_for_lease_;
+    tell_(fmt::format("{} is stopped: the server has not answered for almost a lease of {}",
+                      held.name, FormatDuration(lease_)));
+    held.stopped = Stopped::kLease;
+    actions.emplace_back(Cancel{key});
+  }
+  if (!held.overdue && now >= HardEnd(held)) {
+    held.overdue = true;
+    actions.emplace_back(Overdue{key});
+  }
+  if (!held.fenced && held.stopped == Stopped::kNot) Due(SoftEnd(held));
+  if (!held.overdue) Due(HardEnd(held));
+}
+
+std::uint32_t Conversation::FreeSlots(const std::string& queue, std::uint32_t slots) const {
+  std::uint32_t used = 0;
+  for (const auto& [key, held] : attempts_)
+    used += held.queue == queue && held.stage != Stage::kEnded ? 1 : 0;
+  for (const auto& [id, free] : polls_)
+    if (const auto asked = free.find(queue); asked != free.end()) used += asked->second;
+  return slots > used ? slots - used : 0;
+}
+
+void Conversation::NextPolls(Duration now, std::vector<Action>& actions) {
+  if (!registered_ || draining_ || refusal_) return;
+  if (now < poll_retry_.at) return Due(poll_retry_.at);
+  worker_api::Poll poll{.who = registration_.who, .free = {}, .wait = poll_wait_};
+  bool first = false;  // of a queue
+  std::uint64_t slots = 0;
+  for (const auto& [queue, most] : registration_.slots) {
+    slots += most;
+    const std::uint32_t free = FreeSlots(queue, most);
+    if (free == 0) continue;
+    poll.free[queue] = free;
+    first |=
+        std::ranges::none_of(polls_, [&](const auto& each) { return each.second.contains(queue); });
+  }
+  // Ends that nobody takes are not to pile up.
+  const auto ended = std::ranges::count_if(
+      attempts_, [](const auto& each) { return each.second.stage == Stage::kEnded; });
+  if (poll.free.empty() || static_cast<std::uint64_t>(ended) > slots) return;
+  if (!first && polls_.size() >= kMostPolls) return;
+  polls_.emplace(++last_id_, poll.free);
+  actions.emplace_back(SayPoll{last_id_, std::move(poll)});
+}
+
+void Conversation::NextBeats(Duration now, std::vector<Action>& actions) {
+  if (!registered_) return;
+  bool any = false, uncovered = false;
+  for (const auto& [key, held] : attempts_) {
+    if (held.work_token.empty() || held.fenced) continue;
+    any = true;
+    uncovered |= held.beats == 0;
+  }
+  if (!any) return;
+  const bool full = std::ranges::any_of(beats_, [](const auto& each) { return each.second.full; });
+  if (!full) {
+    const Duration at = std::max(beat_retry_.at, beat_not_before_);
+    if (now < at) return Due(at);
+    return SayBeats(true, std::min(heartbeat_every_, worker_api::kMaxWait), now, actions);
+  }
+  if (!uncovered || beats_.size() > 1) return;
+  if (now < extra_beat_not_before_) return Due(extra_beat_not_before_);
+  SayBeats(false, std::min(heartbeat_every_, kExtraBeatWait), now, actions);
+}
+
+void Conversation::SayBeats(bool full, Duration wait, Duration now, std::vector<Action>& actions) {
+  Beating beating{.attempts = {}, .sent_at = now, .full = full};
+  worker_api::Heartbeat heartbeat{.who = registration_.who, .work_tokens = {}, .wait = wait};
+  for (auto& [key, held] : attempts_) {
+    if (held.work_token.empty() || held.fenced || (!full && held.beats > 0)) continue;
+    ++held.beats;
+    beating.attempts.push_back(key);
+    heartbeat.work_tokens.push_back(held.work_token);
+  }
+  beat_not_before_ = now + kBeatGap;
+  extra_beat_not_before_ = now + kExtraBeatGap;
+  beats_.emplace(++last_id_, std::move(beating));
+  actions.emplace_back(SayBeat{last_id_, std::move(heartbeat)});
+}
+
+void Conversation::NextDrain(Duration now, std::vector<Action>& actions) {
+  if (!draining_) return;
+  bool code = false;
+  for (auto& [key, held] : attempts_) {
+    if (held.stage != Stage::kRunning) continue;
+    code = true;
+    if (now >= stop_at_) Stop(key, held, Stopped::kDrain);
+  }
+  if (code && now < stop_at_) Due(stop_at_);
+  if (code) give_up_at_ = std::max(now, stop_at_) + report_patience_;
+  if (attempts_.empty() || now >= give_up_at_) {
+    if (leaving_) {
+      if (now >= give_up_at_) OnLeft();
+      return Due(give_up_at_);
+    }
+    leaving_ = true;
+    give_up_at_ = now + std::min<Duration>(report_patience_, std::chrono::seconds(5));
+    Due(give_up_at_);
+    actions.emplace_back(SayLeave{});
+  } else {
+    Due(give_up_at_);
+  }
+}
+
+// ---- What was answered.
+
+bool Conversation::Unknown(const Error& error) {
+  if (error.code != Code::kNotFound) return false;
+  if (std::exchange(registered_, false)) register_retry_ = {};
+  return true;
+}
+
+void Conversation::NoteAnswer(const Status& status) {
+  const bool silent =
+      !status && status.error().code != Code::kNotFound && !IsRefusal(status.error().code);
+  if (silent == std::exchange(silent_, silent)) return;
+  tell_(silent ? fmt::format("the server does not answer: {}", status.error().message)
+               : std::string("the server answers again"));
+}
+
+void Conversation::Refused(const Error& error, Duration now) {
+  if (!refusal_) tell_(fmt::format("the server refuses this worker: {}", error.message));
+  refusal_ = error;
+  registered_ = false;
+  Again(register_retry_, now);
+}
+
+void Conversation::OnRegistered(const Result<worker_api::Welcome>& welcome, Duration now) {
+  registering_ = false;
+  NoteAnswer(welcome ? Status() : Status(welcome.error()));
+  if (!welcome) {
+    if (IsRefusal(welcome.error().code)) return Refused(welcome.error(), now);
+    return Again(register_retry_, now);
+  }
+  registered_ = true;
+  refusal_.reset();
+  register_retry_ = poll_retry_ = beat_retry_ = {};
+  lease_ = welcome->lease;
+  heartbeat_every_ = welcome->heartbeat_every;
+  tell_(fmt::format("registered as {}; leases of {}", registration_.who.worker,
+                    FormatDuration(lease_)));
+  for (auto& [key, held] : attempts_) held.retry = held.log_retry = {};
+}
+
+void Conversation::OnPolled(std::uint64_t id, const Result<worker_api::Polled>& polled,
+                            Duration now) {
+  polls_.erase(id);
+  NoteAnswer(polled ? Status() : Status(polled.error()));
+  if (!polled) {
+    if (Unknown(polled.error())) return;
+    if (IsRefusal(polled.error().code)) return Refused(polled.error(), now);
+    return Again(poll_retry_, now);
+  }
+  poll_retry_ = {};
+  if (polled->drain) poll_retry_.at = now + kCordoned;
+  SayHandBack back;
+  for (const worker_api::Assignment& each : polled->assignments) {
+    if (draining_ || leaving_) {
+      back.start_tokens.push_back(each.start_token);
+      continue;
+    }
+    Held& held = attempts_[each.attempt];
+    if (held.stage != Stage::kAssigned) continue;  // it was assigned once more while it runs here
+    held.queue = each.queue;
+    held.start_token = each.start_token;
+    held.name = fmt::format("run {} epoch {}", each.attempt.run.value, each.attempt.epoch.value);
+  }
+  if (!back.start_tokens.empty()) pending_.emplace_back(std::move(back));
+}
+
+void Conversation::OnStarted(const model::AttemptKey& attempt, Result<worker_api::Started> started,
+                             Duration now) {
+  const auto at = attempts_.find(attempt);
+  if (at == attempts_.end() || at->second.stage != Stage::kAssigned) return;
+  Held& held = at->second;
+  held.asking = false;
+  NoteAnswer(started ? Status() : Status(started.error()));
+  if (!started) {
+    if (Unknown(started.error())) return;
+    if (!IsRefusal(started.error().code)) return Again(held.retry, now);
+    tell_(fmt::format("{} is not started: {}", held.name, started.error().message));
+    return Drop(at);
+  }
+  if (started->reply == Reply::kAskAgain) return Again(held.retry, now);
+  if (started->reply == Reply::kStop || started->work_token.empty()) return Drop(at);
+  held.retry = {};
+  held.work_token = std::move(started->work_token);
+  Heard(attempt, held, held.asked_at);
+  if (started->reply == Reply::kCancel || draining_) {
+    held.stage = Stage::kEnded;
+    held.outcome.verdict =
+        started->reply == Reply::kCancel ? Verdict::kCancelled : Verdict::kInterrupted;
+    held.outcome.error = started->reply == Reply::kCancel ? "cancelled before it started"
+                                                          : "its worker drained before it started";
+    if (started->reply == Reply::kCancel) held.outcome.reason = model::Reason::kCancelRequested;
+    return;
+  }
+  held.stage = Stage::kRunning;
+  held.name = fmt::format("{}/{} of run {}, try {}", started->job.workflow, started->job.task,
+                          attempt.run.value, started->job.try_no);
+  ++started_;
+  tell_(fmt::format("{} started", held.name));
+  pending_.emplace_back(Launch{attempt, std::move(started->job)});
+  pending_.emplace_back(KillAt{attempt, HardEnd(held)});
+}
+
+void Conversation::OnBeaten(std::uint64_t id, const Result<std::vector<worker_api::Pulse>>& pulses,
+                            Duration now) {
+  const auto found = beats_.find(id);
+  if (found == beats_.end()) return;
+  const Beating beating = std::move(found->second);
+  beats_.erase(found);
+  for (const model::AttemptKey& key : beating.attempts)
+    if (const auto at = attempts_.find(key); at != attempts_.end()) --at->second.beats;
+  NoteAnswer(pulses ? Status() : Status(pulses.error()));
+  if (!pulses || pulses->size() != beating.attempts.size()) {
+    if (!pulses && Unknown(pulses.error())) return;
+    return Again(beat_retry_, now);
+  }
+  beat_retry_ = {};
+  for (std::size_t i = 0; i < pulses->size(); ++i) {
+    const worker_api::Pulse& pulse = (*pulses)[i];
+    const auto at = attempts_.find(beating.attempts[i]);
+    if (at == attempts_.end() || at->second.fenced) continue;
+    Held& held = at->second;
+    if (!pulse.work_token.empty()) held.work_token = pulse.work_token;
+    if (pulse.reply == Reply::kStop) {
+      Fence(at->first, held);
+    } else if (pulse.reply == Reply::kGoOn || pulse.reply == Reply::kCancel) {
+      Heard(at->first, held, beating.sent_at);
+      if (pulse.reply == Reply::kCancel) Stop(at->first, held, Stopped::kCancel);
+    }
+  }
+  std::erase_if(attempts_, [this](const auto& each) {
+    const bool over = each.second.fenced && each.second.stage == Stage::kEnded;
+    if (over) pending_.emplace_back(Forget{each.first});
+    return over;
+  });
+}
+
+void Conversation::OnLines(const model::AttemptKey& attempt) {
+  if (const auto at = attempts_.find(attempt); at != attempts_.end()) at->second.lines = true;
+}
+
+void Conversation::OnLogged(const model::AttemptKey& attempt, const Result<Reply>& reply, bool more,
+                            Duration now) {
+  const auto at = attempts_.find(attempt);
+  if (at == attempts_.end()) return;
+  Held& held = at->second;
+  held.logging = false;
+  held.lines |= more;
+  NoteAnswer(reply ? Status() : Status(reply.error()));
+  const bool denied = !reply && reply.error().code == Code::kPermissionDenied;
+  if (denied || (reply && *reply == Reply::kStop)) {
+    if (denied) tell_(fmt::format("{} is no longer heard: {}", held.name, reply.error().message));
+    Fence(attempt, held);
+    if (held.stage == Stage::kEnded) Drop(at);
+    return;
+  }
+  if (!reply) Unknown(reply.error());
+  if (!reply || *reply == Reply::kAskAgain) return Again(held.log_retry, now);
+  held.log_retry = {};
+  if (*reply == Reply::kCancel) Stop(attempt, held, Stopped::kCancel);
+}
+
+void Conversation::OnEnded(const model::AttemptKey& attempt, model::Outcome outcome,
+                           Duration /*now*/) {
+  const auto at = attempts_.find(attempt);
+  if (at == attempts_.end() || at->second.stage == Stage::kEnded) return;
+  Held& held = at->second;
+  held.stage = Stage::kEnded;
+  tell_(fmt::format("{} {}{}", held.name, model::VerdictName(outcome.verdict),
+                    outcome.error.empty() ? "" : ": " + outcome.error));
+  if (held.fenced) return Drop(at);
+  // It was not asked to end by whoever decides (I7).
+  const bool ours = held.stopped == Stopped::kLease || held.stopped == Stopped::kDrain;
+  if (ours && outcome.verdict == Verdict::kCancelled) {
+    outcome.verdict = Verdict::kInterrupted;
+    outcome.reason = model::Reason::kNone;
+    outcome.error = held.stopped == Stopped::kLease
+                        ? "its worker stopped it, because the engine did not answer for almost a "
+                          "lease"
+                        : "its worker drained";
+  }
+  held.outcome = std::move(outcome);
+}
+
+void Conversation::OnCompleted(const model::AttemptKey& attempt, const Result<Reply>& reply,
+                               Duration now) {
+  const auto at = attempts_.find(attempt);
+  if (at == attempts_.end()) return;
+  Held& held = at->second;
+  held.asking = false;
+  NoteAnswer(reply ? Status() : Status(reply.error()));
+  if (reply && *reply != Reply::kAskAgain) return Settle(at, *reply);
+  if (!reply && !Unknown(reply.error()) && IsRefusal(reply.error().code)) {
+    tell_(fmt::format("the end of {} is refused: {}", held.name, reply.error().message));
+    if (reply.error().code != Code::kInvalidArgument || std::exchange(held.refused_once, true))
+      return Drop(at);
+    // What the engine does not take is no success; the attempt ends all the same.
+    held.outcome.verdict = Verdict::kFailed;
+    held.outcome.reason = model::Reason::kOutput;
+    held.outcome.output.clear();
+    held.outcome.error = reply.error().message;
+    return;
+  }
+  Again(held.retry, now);
+}
+
+void Conversation::Settle(Attempts::iterator at, Reply reply) {
+  if (reply == Reply::kStop) {
+    ++fenced_;
+    tell_(fmt::format("{} was somebody else's by then", at->second.name));
+  } else {
+    ++reported_;
+  }
+  Drop(at);
+}
+
+void Conversation::OnLeft() {
+  if (end_) return;
+  if (attempts_.empty()) {
+    end_ = Status();
+    return;
+  }
+  std::vector<std::string> names;
+  for (const auto& [key, held] : attempts_) names.push_back(held.name);
+  end_ = Error{Code::kDrainTimeout,
+               fmt::format("the ends of {} attempts could not be said and are lost: {}",
+                           names.size(), fmt::join(names, "; "))};
+}
+
+void Conversation::OnDrain(Duration now) {
+  if (std::exchange(draining_, true)) {
+    stop_at_ = std::min(stop_at_, now);
+    give_up_at_ = std::min(give_up_at_, now + report_patience_);
+    return;
+  }
+  stop_at_ = now + drain_timeout_;
+  give_up_at_ = stop_at_ + report_patience_;
+  SayHandBack back;
+  for (auto at = attempts_.begin(); at != attempts_.end();) {
+    const auto here = at++;
+    if (here->second.stage != Stage::kAssigned || here->second.maybe_started) continue;
+    back.start_tokens.push_back(here->second.start_token);
+    Drop(here);
+  }
+  if (!back.start_tokens.empty()) pending_.emplace_back(std::move(back));
+  if (!registered_ && attempts_.empty()) end_ = Status();  // nobody knows of it
+}
+
+// ---- Attempts.
+
+void Conversation::Heard(const model::AttemptKey& key, Held& held, Duration at) {
+  if (at <= held.heard_at) return;
+  held.heard_at = at;
+  if (held.stage == Stage::kRunning && !held.overdue)
+    pending_.emplace_back(KillAt{key, HardEnd(held)});
+}
+
+void Conversation::Stop(const model::AttemptKey& key, Held& held, Stopped why) {
+  if (held.stage != Stage::kRunning || held.stopped != Stopped::kNot || held.fenced) return;
+  held.stopped = why;
+  pending_.emplace_back(Cancel{key});
+}
+
+void Conversation::Fence(const model::AttemptKey& key, Held& held) {
+  if (std::exchange(held.fenced, true)) return;
+  ++fenced_;
+  tell_(fmt::format("{} is somebody else's now; stopping it", held.name));
+  if (held.stage != Stage::kRunning) return;
+  pending_.emplace_back(Cancel{key});
+  pending_.emplace_back(KillAt{key, Duration(0)});
+}
+
+void Conversation::Drop(Attempts::iterator at) {
+  pending_.emplace_back(Forget{at->first});
+  attempts_.erase(at);
+}
+
+WorkerFigures Conversation::figures() const {
+  WorkerFigures figures{.connected = registered_ && !silent_,
+                        .started = started_,
+                        .reported = reported_,
+                        .stopped_for_lease = stopped_for_lease_,
+                        .fenced = fenced_};
+  for (const auto& [queue, slots] : registration_.slots) figures.slots += slots;
+  for (const auto& [key, held] : attempts_) {
+    figures.running += held.stage == Stage::kRunning ? 1 : 0;
+    figures.unreported += held.stage == Stage::kEnded ? 1 : 0;
+  }
+  return figures;
+}
+
+}  // namespace headworks::worker

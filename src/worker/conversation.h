@@ -1,0 +1,204 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "headworks/base/random.h"
+#include "headworks/base/result.h"
+#include "headworks/base/time.h"
+#include "headworks/worker/worker.h"
+#include "headworks/worker_api/worker_service.h"
+
+namespace headworks::worker {
+
+/// What a worker says next, and what it does with its attempts: the protocol, without threads,
+/// clock or I/O.
+///
+/// Use.  `Next(now)` returns what is to be done now; each answer and each end of code goes in by an
+///   On...; then `Next` again, at the latest at `due()`.
+/// Time.  `now` is monotonic.  An attempt's lease counts from when the last Start or Heartbeat
+/// began
+///   that was answered for it, so that the worker's count ends before the engine's does (I3).
+/// Attempts.  By the key that they were assigned under.
+class Conversation {
+ public:
+  struct SayRegister {
+    worker_api::Registration registration;
+  };
+  struct SayPoll {
+    std::uint64_t id = 0;
+    worker_api::Poll poll;
+  };
+  struct SayStart {
+    model::AttemptKey attempt;
+    std::string start_token;
+  };
+  struct SayBeat {
+    std::uint64_t id = 0;
+    worker_api::Heartbeat heartbeat;
+  };
+  /// The first of its lines that were not answered.
+  struct SayLog {
+    model::AttemptKey attempt;
+    std::string work_token;
+  };
+  struct SayComplete {
+    model::AttemptKey attempt;
+    std::string work_token;
+    model::Outcome outcome;
+  };
+  struct SayHandBack {
+    std::vector<std::string> start_tokens;
+  };
+  struct SayLeave {};
+  /// The gate let it in.
+  struct Launch {
+    model::AttemptKey attempt;
+    worker_api::Job job;
+  };
+  /// As Executor::Cancel.
+  struct Cancel {
+    model::AttemptKey attempt;
+  };
+  /// Its code may not live beyond that, unless this is moved; past = now.
+  struct KillAt {
+    model::AttemptKey attempt;
+    Duration at{};
+  };
+  /// Its code lives although that has passed.
+  struct Overdue {
+    model::AttemptKey attempt;
+  };
+  /// Nothing more is said of it.
+  struct Forget {
+    model::AttemptKey attempt;
+  };
+  using Action = std::variant<SayRegister, SayPoll, SayStart, SayBeat, SayLog, SayComplete,
+                              SayHandBack, SayLeave, Launch, Cancel, KillAt, Overdue, Forget>;
+
+  using Tell = std::function<void(const std::string& line)>;
+
+  /// `random` is borrowed: jitter of what is said again.
+  Conversation(const WorkerOptions& options, std::string incarnation, Random& random, Tell tell);
+
+  std::vector<Action> Next(Duration now);
+  /// Duration::max() = only after another On...
+  Duration due() const { return due_; }
+  /// Set once there is nothing more to do: what Run returns.
+  const std::optional<Status>& end() const { return end_; }
+  WorkerFigures figures() const;
+  const worker_api::Identity& who() const { return registration_.who; }
+
+  void OnRegistered(const Result<worker_api::Welcome>& welcome, Duration now);
+  void OnPolled(std::uint64_t id, const Result<worker_api::Polled>& polled, Duration now);
+  void OnStarted(const model::AttemptKey& attempt, Result<worker_api::Started> started,
+                 Duration now);
+  void OnBeaten(std::uint64_t id, const Result<std::vector<worker_api::Pulse>>& pulses,
+                Duration now);
+  /// It printed something that is not said yet.
+  void OnLines(const model::AttemptKey& attempt);
+  /// `more`: there are lines beyond those that were said.
+  void OnLogged(const model::AttemptKey& attempt, const Result<executor::Reply>& reply, bool more,
+                Duration now);
+  /// Its code has ended.
+  void OnEnded(const model::AttemptKey& attempt, model::Outcome outcome, Duration now);
+  void OnCompleted(const model::AttemptKey& attempt, const Result<executor::Reply>& reply,
+                   Duration now);
+  void OnLeft();
+  /// The second time it is urgent.
+  void OnDrain(Duration now);
+
+ private:
+  /// When something that got no answer is said again.
+  struct Retry {
+    Duration at{};
+    Duration delay{};
+  };
+  enum class Stage : unsigned char { kAssigned, kRunning, kEnded };
+  enum class Stopped : unsigned char { kNot, kCancel, kLease, kDrain };
+  struct Held {
+    std::string queue, start_token, work_token;
+    std::string name;  // for people
+    Stage stage = Stage::kAssigned;
+    Retry retry, log_retry;
+    /// A Start or Complete is under way, since then.
+    bool asking = false;
+    Duration asked_at{};
+    /// The gate may be open, for all that is known.
+    bool maybe_started = false;
+    /// Its lease counts from here.
+    Duration heard_at{};
+    int beats = 0;  // under way, that show its token
+    bool lines = false, logging = false;
+    Stopped stopped = Stopped::kNot;
+    bool overdue = false;
+    /// It is somebody else's: its code is to end, and nothing is said.
+    bool fenced = false;
+    bool refused_once = false;  // its outcome
+    model::Outcome outcome;
+  };
+  using Attempts = std::map<model::AttemptKey, Held>;
+  struct Beating {
+    std::vector<model::AttemptKey> attempts;
+    Duration sent_at{};
+    bool full = false;
+  };
+
+  void Again(Retry& retry, Duration now);
+  /// Whether an error is that this incarnation is not known; if so it registers again.
+  bool Unknown(const Error& error);
+  void NoteAnswer(const Status& status);
+  void Refused(const Error& error, Duration now);
+  std::uint32_t FreeSlots(const std::string& queue, std::uint32_t slots) const;
+  void Due(Duration at);
+
+  void NextForAttempts(Duration now, std::vector<Action>& actions);
+  void NextForRunning(const model::AttemptKey& key, Held& held, Duration now,
+                      std::vector<Action>& actions);
+  void NextPolls(Duration now, std::vector<Action>& actions);
+  void NextBeats(Duration now, std::vector<Action>& actions);
+  void SayBeats(bool full, Duration wait, Duration now, std::vector<Action>& actions);
+  void NextDrain(Duration now, std::vector<Action>& actions);
+  void Heard(const model::AttemptKey& key, Held& held, Duration at);
+  void Stop(const model::AttemptKey& key, Held& held, Stopped why);
+  void Fence(const model::AttemptKey& key, Held& held);
+  void Drop(Attempts::iterator at);
+  void Settle(Attempts::iterator at, executor::Reply reply);
+  Duration SoftEnd(const Held& held) const { return held.heard_at + lease_ - lease_ / 8; }
+  Duration HardEnd(const Held& held) const { return held.heard_at + lease_ - lease_ / 16; }
+
+  const worker_api::Registration registration_;
+  const Duration poll_wait_, drain_timeout_, report_patience_;
+  Random& random_;
+  const Tell tell_;
+
+  std::deque<Action> pending_;  // that On... wants done
+  Duration due_{};
+  std::optional<Status> end_;
+
+  bool registered_ = false, registering_ = false;
+  std::optional<Error> refusal_;
+  bool silent_ = false;  // the last that was said got no answer
+  Retry register_retry_, poll_retry_, beat_retry_;
+  Duration lease_{}, heartbeat_every_{};
+
+  Attempts attempts_;
+  std::uint64_t last_id_ = 0;
+  std::map<std::uint64_t, std::map<std::string, std::uint32_t>> polls_;
+  std::map<std::uint64_t, Beating> beats_;
+  Duration beat_not_before_{}, extra_beat_not_before_{};
+
+  bool draining_ = false;
+  Duration stop_at_{}, give_up_at_{};
+  bool leaving_ = false;
+  std::uint64_t started_ = 0, reported_ = 0, stopped_for_lease_ = 0, fenced_ = 0;
+};
+
+}  // namespace headworks::worker

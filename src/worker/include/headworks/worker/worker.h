@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "headworks/author/registry.h"
+#include "headworks/base/ids.h"
+#include "headworks/base/log.h"
+#include "headworks/base/random.h"
+#include "headworks/base/result.h"
+#include "headworks/base/time.h"
+#include "headworks/worker_api/worker_service.h"
+
+/// Runs attempts for an engine elsewhere.
+namespace headworks::worker {
+
+struct WorkerOptions {
+  TenantId tenant;
+  /// 1 to 64 of [A-Za-z0-9_-].
+  std::string name;
+  /// Attempts that it runs at a time, for each queue that it serves.
+  std::map<std::string, std::uint32_t> slots;
+  std::vector<std::string> labels;
+  /// For people.
+  std::string version, host;
+  /// Folder of its own: files of attempts, and the lock of the supervisor.  One worker at a time.
+  std::string state_dir;
+  /// As executor_process::FindSupervisor takes it.
+  std::string supervisor_path;
+  /// How long Drain waits for what runs.
+  Duration drain_timeout = std::chrono::seconds(30);
+  /// A poll for work waits so long; at most worker_api::kMaxWait.
+  Duration poll_wait = std::chrono::seconds(30);
+  /// How long, at the end, the last verdicts are said again to a server that does not answer.
+  Duration report_patience = std::chrono::seconds(15);
+  /// Threads for C++ functions; 0 = as many as slots.
+  std::size_t function_threads = 0;
+};
+
+/// All borrowed; each must outlive the worker.
+struct WorkerPorts {
+  worker_api::WorkerService& service;
+  const TaskRegistry& registry;
+  Clock& clock;
+  Random& random;
+  Logger& log;
+  /// One line for people for each thing that happened; may be unset.  Called on Run's thread.
+  std::function<void(const std::string& line)> tell{};
+  /// Ends this program at once: a C++ function did not stop when its lease was about to end, and
+  /// another worker is about to begin it (I4).  Unset = std::_Exit(5).
+  std::function<void(const std::string& why)> end_program{};
+};
+
+struct WorkerFigures {
+  bool connected = false;
+  /// Attempts whose code runs, and those whose end is not answered yet.
+  std::uint64_t running = 0, unreported = 0;
+  std::uint64_t slots = 0;
+  /// Since the start.
+  std::uint64_t started = 0, reported = 0;
+  /// Attempts that were stopped because nobody answered for almost a lease, and those that turned
+  /// out to be somebody else's.
+  std::uint64_t stopped_for_lease = 0, fenced = 0;
+};
+
+/// One worker: registers, polls for attempts as it has free slots, opens their start gates, runs
+/// them, and says how they go, until it is drained.
+///
+/// Life.  Open, Run on a thread of the caller's, Drain from any, destroy after Run has returned.
+/// Outages.  Whatever gets no answer is said again, for as long as it takes.  What runs goes on
+///   meanwhile, but for no longer than its lease: commands are killed before by their supervisor,
+///   also while this process is stopped; C++ functions are asked to stop, and one that does not
+///   ends the program.  Their attempts are `interrupted`, once that can be said (I3, I7).
+/// Logs.  Lines are in the engine's store before the verdict is said (I6); a task whose lines
+///   cannot be passed on waits.  Bound: some MiB for each slot.
+/// Errors of Run.  kPermissionDenied, kConflict, kInvalidArgument: the server refuses this worker,
+///   and nothing is held any more.  kDrainTimeout: drained, but the ends of some attempts could not
+///   be said; they will be lost, by lease.
+/// Threads.  Run's, two of the process executor and those for functions.
+class Worker {
+ public:
+  /// kInvalidArgument names an option.  kNotFound: no supervisor program.  kUnavailable: another
+  /// worker uses `state_dir`.
+  static Result<std::unique_ptr<Worker>> Open(WorkerOptions options, const WorkerPorts& ports);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  /// Until it has drained, or is refused.
+  Status Run();
+  /// Takes nothing more, hands back what has not begun, and lets what runs end by itself within
+  /// `drain_timeout`; then it is stopped, as interrupted.  A second call stops it now.
+  void Drain();
+  WorkerFigures Figures() const;
+
+ private:
+  class Impl;
+  explicit Worker(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace headworks::worker

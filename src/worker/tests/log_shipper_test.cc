@@ -1,0 +1,122 @@
+#include "log_shipper.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+namespace headworks::worker {
+namespace {
+
+const model::AttemptKey kOne{.tenant = TenantId("t"),
+                             .run = RunNo(1),
+                             .task = TaskNo(0),
+                             .map_index = -1,
+                             .epoch = Epoch(1)};
+const model::AttemptKey kTwo{.tenant = TenantId("t"),
+                             .run = RunNo(1),
+                             .task = TaskNo(0),
+                             .map_index = -1,
+                             .epoch = Epoch(2)};
+
+class Shipper : public testing::Test {
+ protected:
+  Shipper() {
+    shipper.Open(kOne);
+    shipper.Open(kTwo);
+  }
+  Status Add(const model::AttemptKey& key, std::size_t bytes, int lines = 1) {
+    log_store::Batch batch{key, {}};
+    for (int i = 0; i < lines; ++i)
+      batch.lines.push_back({++number, log_store::Stream::kStdout, {}, std::string(bytes, 'x')});
+    return static_cast<log_store::LogStore&>(shipper).Append({&batch, 1});
+  }
+
+  std::int64_t number = 0;
+  std::vector<model::AttemptKey> told;
+  LogShipper shipper{1'000, [this](const model::AttemptKey& key) { told.push_back(key); }};
+};
+
+TEST_F(Shipper, KeepsLinesInOrderUntilTheyAreStored) {
+  ASSERT_TRUE(Add(kOne, 1, 3));
+  EXPECT_EQ(told, std::vector{kOne});
+  const auto lines = shipper.Peek(kOne);
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines.front().number, 1);
+  EXPECT_EQ(shipper.Peek(kOne), lines);
+  shipper.Stored(kOne, 2);
+  EXPECT_TRUE(shipper.HasLines(kOne));
+  EXPECT_EQ(shipper.Peek(kOne).front().number, 3);
+  shipper.Stored(kOne, 1);
+  EXPECT_FALSE(shipper.HasLines(kOne));
+}
+
+TEST_F(Shipper, TellsOncePerPeek) {
+  ASSERT_TRUE(Add(kOne, 1));
+  ASSERT_TRUE(Add(kOne, 1));
+  EXPECT_EQ(told.size(), 1U);
+  shipper.Peek(kOne);
+  ASSERT_TRUE(Add(kOne, 1));
+  EXPECT_EQ(told.size(), 2U);
+}
+
+TEST_F(Shipper, IsFullForOneAttemptAtItsShare) {
+  ASSERT_TRUE(Add(kOne, 484, 2));  // 1,000 with 16 a line
+  const Status full = Add(kOne, 0);
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().code, Code::kAtCapacity);
+  EXPECT_TRUE(Add(kTwo, 900));
+  shipper.Stored(kOne, 1);
+  EXPECT_TRUE(Add(kOne, 0));
+}
+
+TEST_F(Shipper, TakesABatchThatIsLargerThanTheShareWhenNothingWaits) {
+  EXPECT_TRUE(Add(kOne, 5'000));
+  EXPECT_FALSE(Add(kOne, 1));
+}
+
+TEST_F(Shipper, TakesAllBatchesOrNone) {
+  ASSERT_TRUE(Add(kOne, 900));
+  const log_store::Batch batches[] = {{kTwo, {{1, log_store::Stream::kStdout, {}, "a"}}},
+                                      {kOne,
+                                       {{2,
+                                         log_store::Stream::kStdout,
+                                         {},
+                                         "long enough"
+                                         "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+                                         "xxxxxxxxxxxxxxxxxxxxxxxxxxxx"}}}};
+  EXPECT_FALSE(static_cast<log_store::LogStore&>(shipper).Append(batches));
+  EXPECT_FALSE(shipper.HasLines(kTwo));
+}
+
+TEST_F(Shipper, PeekIsBounded) {
+  ASSERT_TRUE(Add(kOne, 65'520, 65));
+  EXPECT_EQ(shipper.Peek(kOne).size(), 64U);
+}
+
+TEST_F(Shipper, DropsLinesOfWhatIsClosed) {
+  ASSERT_TRUE(Add(kOne, 1));
+  shipper.Close(kOne);
+  EXPECT_FALSE(shipper.HasLines(kOne));
+  EXPECT_TRUE(Add(kOne, 1));
+  EXPECT_FALSE(shipper.HasLines(kOne));
+  shipper.Stored(kOne, 1);  // an answer that came late
+}
+
+TEST_F(Shipper, AFunctionWaitsForRoom) {
+  ASSERT_TRUE(Add(kOne, 984));
+  auto waits = std::async(std::launch::async, [&] {
+    return static_cast<executor_inline::LineSink&>(shipper).Append(kOne, 2, {}, "line");
+  });
+  shipper.Stored(kOne, 1);
+  EXPECT_TRUE(waits.get());
+  EXPECT_EQ(shipper.Peek(kOne).front().bytes, "line");
+  ASSERT_TRUE(Add(kOne, 964));
+  auto ends = std::async(std::launch::async, [&] {
+    return static_cast<executor_inline::LineSink&>(shipper).Append(kOne, 3, {}, "line");
+  });
+  shipper.Shut();
+  EXPECT_EQ(ends.get().error().code, Code::kUnavailable);
+}
+
+}  // namespace
+}  // namespace headworks::worker

@@ -1,0 +1,428 @@
+"""Workers: real processes, a real network, and what goes wrong between them."""
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import harness
+from fault_proxy import FaultProxy
+from harness import OK, REFUSED, ROOT, UNAVAILABLE, USAGE
+
+LEASE = 4.0  # seconds; whatever a worker says is heard within a fraction of it
+
+
+def gated(name):
+    """Shell that says that it is there (NAME.here, a line for each time) and waits for NAME.go."""
+    return (f"echo $$ >> {name}.here; i=0; while [ ! -e {name}.go ] && [ $i -lt 1200 ]; "
+            "do i=$((i+1)); sleep 0.05; done")
+
+
+class WorkersCase(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.env["HEADWORKS_COMMAND_EXECUTOR"] = "queue"
+        self.lease(LEASE)
+        self.server = None
+
+    def lease(self, seconds):
+        self.env["HEADWORKS_WORKER_LEASE"] = f"{int(seconds * 1000)}ms"
+        self.env["HEADWORKS_WORKER_HEARTBEAT"] = f"{int(seconds * 250)}ms"
+
+    def up(self):
+        """The engine; again where it was."""
+        listen = self.server or "127.0.0.1:0"
+        self.engine = self.start("up", "--rpc-listen", listen)
+        self.until_said(self.engine, "workers connect to ")
+        self.server = re.search(r"workers connect to (\S+)", self.text(self.engine))[1]
+        return self.engine
+
+    def kill(self, process, how=signal.SIGKILL):
+        process.send_signal(how)
+        process.wait()
+
+    def token(self, *args):
+        return self.hw("worker", "token", "create", *args).stdout.strip()
+
+    def worker(self, name, *args, server=None, token=None, folder=None, ready=True):
+        if not hasattr(self, "own_token"):
+            self.own_token = self.token()
+        self.env["HEADWORKS_WORKER_TOKEN"] = token or self.own_token
+        process = self.start("worker", "--server", server or self.server, "--name", name,
+                             "--state-dir", self.dir / (folder or f"worker-{name}"), *args)
+        del self.env["HEADWORKS_WORKER_TOKEN"]
+        if ready:
+            self.until_said(process, "registered as")
+        return process
+
+    def flow(self, *tasks, name="flow"):
+        """A file with these tasks, each (id, script), and what more it says."""
+        lines = ["version: 1", f"name: {name}", "tasks:"]
+        for task, script, *more in tasks:
+            lines += [f"  {task}:", f"    cwd: {self.dir}", f"    run: {json.dumps(script)}"]
+            lines += [f"    {each}" for each in more]
+        return self.write(f"{name}.yaml", "\n".join(lines) + "\n").name
+
+    def begin(self, *tasks, **more):
+        self.hw("run", self.flow(*tasks, **more), "--detach")
+
+    def ended(self, state="succeeded"):
+        self.until(lambda: self.run_state() not in ("pending", "running"), "the run ends")
+        self.assertEqual(self.run_state(), state, self.hw("runs", "show", "@last").stdout)
+
+    def log(self, run="@last"):
+        return self.hw("runs", "logs", run).stdout
+
+
+class WorkersTest(WorkersCase):
+    def test_two_workers_share_a_workflow(self):
+        self.up()
+        one = self.worker("one", "--queue", "default=2")
+        two = self.worker("two", "--queue", "default=2")
+        self.begin(*[(f"t{i}", f"echo {i} >> done; sleep 0.1") for i in range(20)])
+        self.ended()
+        self.assertEqual(sorted(map(int, self.lines("done"))), list(range(20)))
+        for worker in (one, two):
+            self.assertIn(" succeeded", self.text(worker))
+
+    def test_a_killed_worker_is_one_loss_and_the_other_goes_on(self):
+        self.up()
+        first = self.worker("first")
+        self.begin(("a", gated("a")))
+        self.until_exists("a.here")
+        second = self.worker("second")
+        self.kill(first)
+        self.until(lambda: len(self.lines("a.here")) == 2, "the other begins it")
+        self.write("a.go", "")
+        self.ended()
+        self.assertEqual(len(self.lines("a.here")), 2)
+        self.assertIn("flow/a", self.text(second))
+        shown = self.json("runs", "show", "@last")["tasks"][0]
+        self.assertEqual(shown["losses"], 1)
+        self.assertFalse(os.path.exists(f"/proc/{self.lines('a.here')[0]}"))
+
+    def test_a_server_that_restarts_costs_nothing(self):
+        self.up()
+        self.worker("w")
+        self.begin(("a", f"echo before; {gated('a')}; echo after"), ("b", "echo b", "needs: [a]"))
+        self.until_exists("a.here")
+        self.kill(self.engine)
+        self.write("a.go", "")
+        time.sleep(0.5)  # tidy-allow(sleep): the task ends while nobody listens
+        self.up()
+        self.ended()
+        self.assertEqual(len(self.lines("a.here")), 1)
+        for line in ("before", "after", "b"):
+            self.assertEqual(self.log().count(line + "\n"), 1, self.log())
+
+    def test_a_server_that_restarts_each_second(self):
+        self.up()
+        worker = self.worker("w", "--queue", "default=4")
+        self.begin(*[(f"t{i}", f"echo {i} >> done; echo line {i}; sleep 0.3") for i in range(30)])
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            time.sleep(0.7)  # tidy-allow(sleep): the time between two restarts is what is tested
+            self.kill(self.engine)
+            self.up()
+        self.ended()
+        self.assertEqual(sorted(map(int, self.lines("done"))), list(range(30)))
+        self.assertIsNone(worker.poll())
+
+    def test_a_cut_shorter_than_the_lease_is_not_seen(self):
+        self.up()
+        proxy = FaultProxy(self.server)
+        self.addCleanup(proxy.close)
+        self.worker("w", server=proxy.address)
+        self.begin(("a", f"echo one; {gated('a')}; echo two"))
+        self.until_exists("a.here")
+        proxy.cut()
+        self.write("a.go", "")
+        time.sleep(LEASE / 4)  # tidy-allow(sleep): so long is the cut
+        proxy.join()
+        self.ended()
+        self.assertEqual(len(self.lines("a.here")), 1)
+        self.assertEqual(self.log().count("two\n"), 1)
+
+    def test_dropped_connections_are_made_again(self):
+        self.up()
+        proxy = FaultProxy(self.server)
+        self.addCleanup(proxy.close)
+        self.worker("w", server=proxy.address)
+        self.begin(*[(f"t{i}", f"echo {i} >> done; sleep 0.1") for i in range(30)])
+        for _ in range(8):
+            time.sleep(0.2)  # tidy-allow(sleep): the time between two drops is what is tested
+            proxy.drop()
+        self.ended()
+        self.assertEqual(sorted(map(int, self.lines("done"))), list(range(30)))
+
+    def test_a_cut_longer_than_the_lease_fences_the_first(self):
+        self.up()
+        proxy = FaultProxy(self.server)
+        self.addCleanup(proxy.close)
+        cut_off = self.worker("cut", server=proxy.address)
+        self.begin(("a", f"trap '' TERM; {gated('a')}"))
+        self.until_exists("a.here")
+        first = self.lines("a.here")[0]
+        other = self.worker("other")
+        proxy.cut()
+        proxy.drop()
+        # Its own clock ends the code, before the engine gives the task to another.
+        self.until(lambda: len(self.lines("a.here")) == 2, "the other begins it")
+        self.assertFalse(os.path.exists(f"/proc/{first}"), "two run at once")
+        self.until_said(cut_off, "is stopped: the server has not answered")
+        proxy.join()
+        self.until_said(cut_off, "somebody else's")
+        self.write("a.go", "")
+        self.ended()
+        self.assertIn("succeeded", self.text(other))
+        self.assertEqual(len(self.lines("a.here")), 2)
+
+    def test_a_worker_that_is_stopped_for_three_leases_leaves_nothing_running(self):
+        self.lease(2)
+        self.up()
+        stopped = self.worker("stopped")
+        self.begin(("a", f"trap '' TERM; {gated('a')}"))
+        self.until_exists("a.here")
+        first = self.lines("a.here")[0]
+        self.worker("other")
+        stopped.send_signal(signal.SIGSTOP)
+        self.until(lambda: len(self.lines("a.here")) == 2, "the other begins it")
+        # Its supervisor has seen to that, for the worker could not.
+        self.assertFalse(os.path.exists(f"/proc/{first}"), "two run at once")
+        time.sleep(4)  # tidy-allow(sleep): three leases in sum
+        stopped.send_signal(signal.SIGCONT)
+        self.until_said(stopped, "somebody else's")
+        self.write("a.go", "")
+        self.ended()
+        self.assertEqual(len(self.lines("a.here")), 2)
+
+    def test_drain_lets_tasks_end_and_takes_no_more(self):
+        self.up()
+        worker = self.worker("w", "--queue", "default=1")
+        self.begin(("a", gated("a")), ("b", "echo b >> b.here"))
+        self.until(lambda: self.lines("a.here") or self.lines("b.here"), "one begins")
+        self.until_exists("a.here")
+        worker.terminate()
+        self.until_said(worker, "draining")
+        self.write("a.go", "")
+        self.assertIn("left", self.ends(worker, OK))
+        self.worker("next")
+        self.ended()
+        self.assertEqual(len(self.lines("a.here")), 1)
+
+    def test_drain_interrupts_at_no_cost(self):
+        self.up()
+        worker = self.worker("w", "--drain-timeout", "100ms")
+        self.begin(("a", gated("a"), "retry: {max_attempts: 1, max_losses: 1}"))
+        self.until_exists("a.here")
+        worker.terminate()
+        self.ends(worker, OK)
+        self.write("a.go", "")
+        self.worker("next")
+        self.ended()
+        self.assertEqual(len(self.lines("a.here")), 2)
+
+    def test_a_second_signal_interrupts_now(self):
+        self.up()
+        worker = self.worker("w", "--drain-timeout", "10m")
+        self.begin(("a", gated("a")))
+        self.until_exists("a.here")
+        worker.terminate()
+        self.until_said(worker, "draining")
+        worker.terminate()
+        self.ends(worker, OK)
+
+    def test_cancel_reaches_a_task_within_a_second(self):
+        self.lease(60)
+        self.up()
+        self.worker("w")
+        self.begin(("a", f"trap 'echo stopped >> stopped; exit 1' TERM; {gated('a')}"))
+        self.until_exists("a.here")
+        time.sleep(1)  # tidy-allow(sleep): its heartbeat waits by then
+        before = time.monotonic()
+        self.hw("runs", "cancel", "@last")
+        self.until_exists("stopped")
+        self.assertLess(time.monotonic() - before, 3.0)  # of which most is the program's start
+        self.ended("cancelled")
+
+    def test_two_of_one_name_are_two_workers(self):
+        self.up()
+        self.worker("same", "--queue", "default=1", folder="one")
+        self.worker("same", "--queue", "default=1", folder="two")
+        self.begin(("a", gated("a")), ("b", gated("b")))
+        self.until_exists("a.here")
+        self.until_exists("b.here")
+        self.write("a.go", "")
+        self.write("b.go", "")
+        self.ended()
+        third = self.worker("same", folder="one", ready=False)
+        self.assertIn("another name or state folder", self.ends(third, UNAVAILABLE))
+
+    def test_who_has_no_good_token_is_refused(self):
+        self.up()
+        bad = self.worker("w", token="x.y.z", ready=False)
+        self.assertIn("(malformed)", self.ends(bad, REFUSED))
+        late = self.token("--valid", "1s")
+        time.sleep(1.1)  # tidy-allow(sleep): so long is it good
+        self.assertIn("(expired)", self.ends(self.worker("w", token=late, ready=False), REFUSED))
+        other = self.token("--tenant", "other")
+        said = self.ends(self.worker("w", token=other, ready=False), REFUSED)
+        self.assertIn("wrong_tenant", said)
+        narrow = self.token("--name", "gpu-*", "--queues", "mail,default")
+        self.assertIn("wrong_name", self.ends(self.worker("w", token=narrow, ready=False), REFUSED))
+        said = self.ends(self.worker("gpu-1", "--queue", "other", token=narrow, ready=False),
+                         REFUSED)
+        self.assertIn("wrong_queue", said)
+        self.worker("gpu-1", "--queue", "mail", token=narrow)
+        self.env.pop("HEADWORKS_WORKER_TOKEN", None)
+        said = self.hw("worker", "--server", self.server, code=USAGE).stderr
+        self.assertIn("a worker needs a token", said)
+
+    def test_a_token_comes_from_a_file_too(self):
+        self.up()
+        self.write("token", self.token() + "\n")
+        worker = self.start("worker", "--server", self.server, "--token-file", "token",
+                            "--state-dir", "w")
+        self.until_said(worker, "registered as")
+        self.hw("worker", "--server", self.server, "--token-file", "none", code=USAGE)
+
+    def test_logs_and_outputs_arrive_whole(self):
+        self.up()
+        self.worker("w")
+        self.begin(
+            ("line", "head -c 65536 /dev/zero | tr '\\0' x; echo"),
+            ("bytes", "printf 'a\\377\\001b\\n'"),
+            ("many", "seq 20000"),
+            ("out", "python3 -c 'print(\"{\\\"x\\\":\\\"\" + \"o\" * (1048576 - 8) + \"\\\"}\", end=\"\")' "
+                    "> $HEADWORKS_OUTPUT"),
+            ("over", "python3 -c 'print(\"{\\\"x\\\":\\\"\" + \"o\" * (1048576 - 7) + \"\\\"}\", end=\"\")' "
+                     "> $HEADWORKS_OUTPUT", "allow_failure: true"))
+        self.ended()
+        self.assertEqual(self.states()["over"], "failed")
+        self.assertEqual(self.states()["out"], "succeeded")
+        lines = self.hw("runs", "logs", "@last", "line").stdout.splitlines()
+        self.assertEqual([len(line.split()[-1]) for line in lines], [65536])
+        many = [line.split()[-1] for line in
+                self.hw("runs", "logs", "@last", "many").stdout.splitlines()]
+        self.assertEqual(many, [str(i) for i in range(1, 20001)])
+        raw = subprocess.run([self.program, "runs", "logs", "@last", "bytes"], env=self.env,
+                             capture_output=True, timeout=harness.PATIENCE, check=True).stdout
+        self.assertIn(b"a\xff\x01b\n", raw)
+
+    def test_up_needs_tasks_for_its_workers(self):
+        self.env["HEADWORKS_COMMAND_EXECUTOR"] = "process"
+        said = self.hw("up", "--rpc-listen", "127.0.0.1:0", code=USAGE).stderr
+        self.assertIn("no task goes to them", said)
+        self.hw("up", "--rpc-listen", "nowhere", code=USAGE)
+        self.hw("up", "--rpc-listen", "127.0.0.1:0", "--rpc-tls-cert", "x", code=USAGE)
+
+    def test_metrics_and_health(self):
+        self.up()
+        worker = self.worker("w", "--metrics-listen", "127.0.0.1:0", "--queue", "default=3")
+        self.begin(("a", "true"))
+        self.ended()
+        port = int(re.search(r"metrics are at http://127.0.0.1:(\d+)", self.text(worker))[1])
+
+        def ask(path):
+            with socket.create_connection(("127.0.0.1", port)) as to:
+                to.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+                answer = b""
+                while data := to.recv(65536):
+                    answer += data
+                return answer.decode()
+        self.until(lambda: "\nheadworks_worker_reported_total 1\n" in ask("/metrics"), "a report")
+        self.assertIn("\nheadworks_worker_slots 3\n", ask("/metrics"))
+        self.assertIn(" 200 ", ask("/healthz"))
+        self.kill(self.engine)
+        self.until(lambda: " 503 " in ask("/healthz"), "trouble")
+
+
+def python_with_grpc():
+    """The system's own, where tests run under another one."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        if subprocess.run([python, "-c", "import grpc, google.protobuf"],
+                          capture_output=True).returncode == 0:
+            return python
+    raise AssertionError("no Python has grpc: tools/setup installs python3-grpcio")
+
+
+class OtherLanguagesTest(WorkersCase):
+    """examples/worker_python, and the protocol as anybody may speak it."""
+
+    def setUp(self):
+        super().setUp()
+        self.lease(8)
+        self.python = python_with_grpc()
+        plugin = subprocess.run(["sh", "-c", "command -v grpc_python_plugin"], text=True,
+                                capture_output=True, check=True).stdout.strip()
+        subprocess.run(["protoc", f"-I{ROOT}/src/rpc/proto", f"--python_out={self.dir}",
+                        f"--grpc_out={self.dir}", f"--plugin=protoc-gen-grpc={plugin}",
+                        "headworks/worker/v1/worker.proto"], check=True)
+        self.up()
+        self.speaker = {**self.env, "no_proxy": "127.0.0.1", "PYTHONPATH": str(self.dir), "PYTHONDONTWRITEBYTECODE": "1",
+                        "HEADWORKS_WORKER_TOKEN": self.token()}
+
+    def python_worker(self):
+        output = open(self.dir / f"output-{time.monotonic_ns()}", "w+")
+        process = subprocess.Popen(
+            [self.python, ROOT / "examples/worker_python/worker.py", "--server", self.server],
+            env=self.speaker, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        process.output = output
+        self.addCleanup(self._end, process)
+        self.until_said(process, "ready")
+        return process
+
+    def test_a_worker_in_python(self):
+        worker = self.python_worker()
+        self.begin(("a", "echo from python; echo '{\"n\": 41}' > $HEADWORKS_OUTPUT"),
+                   ("b", "echo n is ${{ needs.a.output.n + 1 }}", "needs: [a]"),
+                   ("c", "exit 3", "allow_failure: true"))
+        self.ended()
+        self.assertIn("from python\n", self.log())
+        self.assertIn("n is 42\n", self.log())
+        self.assertEqual(self.states(), {"a": "succeeded", "b": "succeeded", "c": "failed"})
+        worker.terminate()
+        self.ends(worker, OK)
+
+    def test_a_worker_in_python_survives_the_engine_and_hears_a_cancel(self):
+        self.python_worker()
+        self.begin(("a", gated(f"{self.dir}/a")))
+        self.until_exists("a.here")
+        self.kill(self.engine)
+        self.up()
+        self.write("a.go", "")
+        self.ended()
+        self.assertEqual(len(self.lines("a.here")), 1)
+        self.begin(("b", gated(f"{self.dir}/b")), name="other")
+        self.until_exists("b.here")
+        self.hw("runs", "cancel", "@last")
+        self.ended("cancelled")
+
+    def test_another_protocol_is_refused(self):
+        for protocol, code in ((0, "FAILED_PRECONDITION"), (1, "OK"), (2, "FAILED_PRECONDITION")):
+            script = f"""
+import grpc, os
+from headworks.worker.v1 import worker_pb2 as pb, worker_pb2_grpc
+stub = worker_pb2_grpc.WorkerStub(
+    grpc.insecure_channel("{self.server}", [("grpc.enable_http_proxy", 0)]))
+who = pb.Identity(tenant="public", worker="w", incarnation="i")
+token = [("authorization", "Bearer " + os.environ["HEADWORKS_WORKER_TOKEN"])]
+try:
+    stub.Register(pb.RegisterRequest(who=who, slots={{"default": 1}}, protocol={protocol}),
+                  metadata=token)
+    print("OK")
+except grpc.RpcError as error:
+    print(error.code().name, error.details())
+"""
+            said = subprocess.run([self.python, "-c", script], env=self.speaker, text=True,
+                                  capture_output=True, timeout=harness.PATIENCE, check=True).stdout
+            self.assertEqual(said.split()[0], code, said)
+            if code != "OK":
+                self.assertIn("protocol", said)
+
+
+if __name__ == "__main__":
+    harness.main()
