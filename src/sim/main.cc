@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::string_view kUsage =
     "usage: headworks-sim [--seeds N] [--first S] [--store memory|sqlite] [--restart] [--plain] "
-    "[--no-limits]\n"
+    "[--no-limits] [--no-workers]\n"
     "       headworks-sim --seed S [--trace] [--store memory|sqlite] [--restart] [--plain] "
-    "[--no-limits]\n"
+    "[--no-limits] [--no-workers]\n"
     "\n"
     "  --seeds N     run N schedules (1000)\n"
     "  --first S     beginning with this seed (1)\n"
@@ -24,7 +24,8 @@ constexpr std::string_view kUsage =
     "  --store KIND  memory (default) or sqlite\n"
     "  --restart     the engine's process ends after every commit\n"
     "  --plain       no task has a condition or a deadline\n"
-    "  --no-limits   no pools and no concurrency keys\n";
+    "  --no-limits   no pools and no concurrency keys\n"
+    "  --no-workers  nothing goes to workers that come for it\n";
 
 struct Arguments {
   std::uint64_t first = 1;
@@ -53,6 +54,10 @@ std::optional<Arguments> Parse(int argc, char** argv) {
     }
     if (flag == "--no-limits") {
       arguments.schedule.limits = false;
+      continue;
+    }
+    if (flag == "--no-workers") {
+      arguments.schedule.workers = false;
       continue;
     }
     if (flag == "--plain") {
