@@ -254,6 +254,14 @@ Status SetMetricsListen(Settings& settings, std::string_view text) {
   return {};
 }
 
+/// Here, by the executor `here`, or with workers.
+Status ChooseExecutor(std::string& executor, std::string_view text, std::string_view here) {
+  const std::string_view known[] = {here, "queue"};
+  if (std::ranges::find(known, text) == std::end(known)) return UnknownName(text, known);
+  executor = text;
+  return {};
+}
+
 using R = RunnerOptions;
 constexpr std::int64_t kMillion = 1'000'000;
 
@@ -324,6 +332,26 @@ constexpr Setting kSettings[] = {
      "How long an attempt that has not started in time may stay pending with its executor, or "
      "unknown to it, before its task fails.",
      "", SetDuration<&R::pending_timeout, 0>, GetDuration<&R::pending_timeout>},
+    {"command_executor", "process|queue",
+     "Where commands run: here, or with workers that come for them.", "",
+     [](Settings& s, std::string_view t) {
+       return ChooseExecutor(s.runner.command_executor, t, "process");
+     },
+     GetText<&R::command_executor>},
+    {"function_executor", "inline|queue", "The same for C++ functions.", "",
+     [](Settings& s, std::string_view t) {
+       return ChooseExecutor(s.runner.function_executor, t, "inline");
+     },
+     GetText<&R::function_executor>},
+    {"worker_lease", "duration",
+     "How long a worker may be silent before what it runs is lost, and runs again elsewhere.", "",
+     SetDuration<&R::worker_lease, 100>, GetDuration<&R::worker_lease>},
+    {"worker_heartbeat", "duration",
+     "How often workers say that they live; at most a third of worker_lease.", "",
+     SetDuration<&R::worker_heartbeat, 1>, GetDuration<&R::worker_heartbeat>},
+    {"max_waiting_for_workers", "number",
+     "Attempts that may wait for workers; those of one queue take half of it at most.", "",
+     SetNumber<&R::max_waiting_for_workers, 2, kMillion>, GetNumber<&R::max_waiting_for_workers>},
     {"tenant_executors", "name=executor,...",
      "Tenants all of whose tasks go to another executor than those of the others.", "",
      SetTenantExecutors,
