@@ -181,6 +181,17 @@ void ExplainOverdue(const RunView& view, TaskNo task, std::vector<std::string>& 
     lines.push_back(why->second);
 }
 
+bool IsWithWorkers(const std::string& executor) {
+  return executor == "queue" || executor.starts_with("queue (");
+}
+
+std::string WaitsForWorker(const model::Task& task, Instant since, Instant now) {
+  return fmt::format(
+      "waits for a worker of queue '{}'{}{}", model::QueueOf(task),
+      task.required.empty() ? "" : fmt::format(" that has {}", fmt::join(task.required, ", ")),
+      Ago(since, now));
+}
+
 void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& lines) {
   const model::TaskRun& state = view.tasks[task.value];
   if (state.reason != model::Reason::kNone)
@@ -257,7 +268,9 @@ std::vector<std::string> ExplainTask(const RunView& view, TaskNo task, bool engi
       if (holder != view.holders.end() && !holder->second.empty())
         lines.push_back(fmt::format("it is with executor {}", holder->second));
       if (state.state == TaskState::kQueued)
-        lines.push_back("it was offered to its executor and has not reported a start yet");
+        lines.push_back(holder != view.holders.end() && IsWithWorkers(holder->second)
+                            ? WaitsForWorker(view.workflow->task(task), state.since, now)
+                            : "it was offered to its executor and has not reported a start yet");
       ExplainOverdue(view, task, lines);
       break;
     }

@@ -110,6 +110,16 @@ Result<Exit> Resume(const Context& context, const model::Workflow& workflow) {
   return worst;
 }
 
+/// Workers reach the engine of `up`, and no other.
+Status CheckReach(const Context& context, const model::Workflow& workflow) {
+  if (!NeedsWorkers(context.settings(), workflow)) return {};
+  return Error{Code::kUnavailable,
+               fmt::format("tasks of {} go to workers, who do not reach this command; start an "
+                           "engine with `{}`, or run them here: --command-executor process "
+                           "--function-executor inline",
+                           workflow.name().workflow, CommandLine(context, "up"))};
+}
+
 /// Says what this process will not touch, so that nobody waits for it.
 Status NoteUnfinished(const Context& context, Runner& runner) {
   HEADWORKS_ASSIGN(const auto others, runner.query().ListRuns(context.tenant(), UnfinishedRuns()));
@@ -139,7 +149,7 @@ Result<Exit> RunFile(const Context& context, const RunArgs& args) {
   HEADWORKS_ASSIGN(const std::string input,
                    spec::ParseParams(workflow->definition(), start.params, start.input));
   HEADWORKS_TRY(spec::ConcurrencyKey(workflow->definition(), input));
-  const Status has_functions = CheckFunctions(*workflow, args.file);
+  const Status has_functions = CheckFunctions(context.settings(), *workflow, args.file);
   if (args.dry_run) {
     if (!has_functions) Note("warning: " + has_functions.error().message);
     return PrintPlan(context, *workflow, input);
@@ -162,7 +172,12 @@ Result<Exit> RunFile(const Context& context, const RunArgs& args) {
   options.enable_recovery = false;
   HEADWORKS_ASSIGN(auto runner,
                    args.detach ? AttachRunner(context) : OpenOrAttach(context, options));
-  if (runner->is_engine()) HEADWORKS_TRY(NoteUnfinished(context, *runner));
+  if (runner->is_engine()) {
+    HEADWORKS_TRY(CheckReach(context, *workflow));
+    HEADWORKS_TRY(NoteUnfinished(context, *runner));
+    if (const std::string ignored = IgnoredQueue(context.settings(), *workflow); !ignored.empty())
+      Note("warning: " + ignored);
+  }
   if (!runner->is_engine() && !args.detach)
     Note("another process is the engine of this store: following it");
   HEADWORKS_TRY(runner->Register(workflow, SourceOf(args.file)));

@@ -128,8 +128,15 @@ class Folder {
       Fail(workflow.error());
       return {};
     }
-    if (const Status has_functions = CheckFunctions(**workflow, file); !has_functions) {
+    if (const Status has_functions = CheckFunctions(context_.settings(), **workflow, file);
+        !has_functions) {
       Fail(has_functions.error());
+      return {};
+    }
+    // Run by whoever it is not meant for, it would do harm that nobody looks for.
+    if (const std::string ignored = IgnoredQueue(context_.settings(), **workflow);
+        !ignored.empty()) {
+      Fail({Code::kInvalidArgument, fmt::format("{}: {}", file, ignored)});
       return {};
     }
     const std::string& name = (*workflow)->name().workflow;

@@ -43,7 +43,8 @@ Checked Check(const Context& context, const std::string& file) {
     auto workflow = model::Workflow::Create(*std::move(definition));
     if (workflow) {
       checked.workflow = *std::move(workflow);
-      if (const Status has_functions = CheckFunctions(*checked.workflow, file); !has_functions)
+      if (const Status has_functions = CheckFunctions(context.settings(), *checked.workflow, file);
+          !has_functions)
         checked.warning += (checked.warning.empty() ? "" : "\n") + has_functions.error().message;
     } else {
       checked.unreadable = std::move(workflow).error();

@@ -17,7 +17,8 @@ Result<Exit> RegisterWorkflows(const Context& context, const std::vector<std::st
   std::vector<std::shared_ptr<const model::Workflow>> workflows;
   for (const std::string& file : files) {
     HEADWORKS_ASSIGN(auto workflow, LoadRunnable(context, file));
-    if (const Status has_functions = CheckFunctions(*workflow, file); !has_functions)
+    if (const Status has_functions = CheckFunctions(context.settings(), *workflow, file);
+        !has_functions)
       Note("warning: " + has_functions.error().message);
     workflows.push_back(std::move(workflow));
   }

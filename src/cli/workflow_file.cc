@@ -169,7 +169,46 @@ std::string MissingFunctions(const model::Workflow& workflow, const TaskRegistry
                     functions.size() > kMostNamed ? ", ... (`headworks tasks list`)" : "");
 }
 
-Status CheckFunctions(const model::Workflow& workflow, const std::string& path) {
+namespace {
+
+/// Where the tasks of the tenant go.
+std::string_view ExecutorOf(const RunnerOptions& options, const model::Task& task) {
+  if (const auto own = options.tenant_executors.find(options.tenant);
+      own != options.tenant_executors.end())
+    return own->second;
+  return std::holds_alternative<model::FunctionAction>(task.action) ? options.function_executor
+                                                                    : options.command_executor;
+}
+
+}  // namespace
+
+bool NeedsWorkers(const Settings& settings, const model::Workflow& workflow) {
+  return std::ranges::any_of(workflow.definition().tasks, [&](const model::Task& task) {
+    return ExecutorOf(settings.runner, task) == "queue";
+  });
+}
+
+std::string IgnoredQueue(const Settings& settings, const model::Workflow& workflow) {
+  for (const model::Task& task : workflow.definition().tasks) {
+    if (task.queue.empty() && task.required.empty()) continue;
+    const std::string_view executor = ExecutorOf(settings.runner, task);
+    if (executor == "queue") continue;
+    const bool function = std::holds_alternative<model::FunctionAction>(task.action);
+    return fmt::format(
+        "task {} names {}, for workers that run it; the engine runs it itself, because {} "
+        "is {}: set that to queue, or remove them",
+        task.id, task.queue.empty() ? "labels (requires)" : "a queue",
+        function ? "function_executor" : "command_executor", executor);
+  }
+  return {};
+}
+
+Status CheckFunctions(const Settings& settings, const model::Workflow& workflow,
+                      const std::string& path) {
+  if (std::ranges::all_of(workflow.definition().tasks, [&](const model::Task& task) {
+        return ExecutorOf(settings.runner, task) == "queue";
+      }))
+    return {};
   TaskRegistry registry;
   HEADWORKS_TRY(registry.RegisterLinked());
   std::string missing = MissingFunctions(workflow, registry);

@@ -48,8 +48,15 @@ bool IsWorkflowFileName(std::string_view name);
 /// Which functions of the workflow this program does not have, with their tasks and what to do;
 /// empty = it has all.
 std::string MissingFunctions(const model::Workflow& workflow, const TaskRegistry& registry);
-/// The same as kInvalidArgument, for the functions that are linked into this program.
-Status CheckFunctions(const model::Workflow& workflow, const std::string& path);
+/// The same as kInvalidArgument, for the functions that are linked into this program, unless
+/// workers call them.
+Status CheckFunctions(const Settings& settings, const model::Workflow& workflow,
+                      const std::string& path);
+/// Whether tasks of the workflow go to workers.
+bool NeedsWorkers(const Settings& settings, const model::Workflow& workflow);
+/// A task that names a queue or labels of workers, and that an engine with these settings runs
+/// itself, and what to do; empty = there is none.
+std::string IgnoredQueue(const Settings& settings, const model::Workflow& workflow);
 /// What a task does, on one line.
 std::string DescribeAction(const model::Task& task);
 

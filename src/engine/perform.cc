@@ -19,6 +19,7 @@ constexpr Duration kRecoverWithin = std::chrono::seconds(2);
 constexpr Duration kInspectAgain = std::chrono::seconds(5);
 constexpr Duration kHeldInspectAgain = std::chrono::minutes(1);
 constexpr Duration kAskAgain = std::chrono::seconds(1);
+constexpr std::size_t kRefusedInARow = 64;
 
 bool MayYetStart(const model::TaskRun& task) {
   return task.state == model::TaskState::kQueued && !task.cancel_sent;
@@ -262,15 +263,20 @@ void Engine::ArmSoft(const LiveRef& ref, Soft& soft, Timer::Kind kind, Duration 
 
 void Engine::OfferAgain(std::size_t lane) {
   if (!start_tasks_) return HandBack();
-  std::deque<LiveRef> waiting = std::exchange(lanes_[lane].deferred, {});
-  while (!waiting.empty() && dispatcher_.GetCapacity(lane).free() > 0) {
+  std::deque<LiveRef>& deferred = lanes_[lane].deferred;
+  std::deque<LiveRef> waiting = std::exchange(deferred, {});
+  // An executor may have room for some and not for others: those do not keep the engine busy.
+  std::size_t refused = 0;
+  while (!waiting.empty() && refused < kRefusedInARow && dispatcher_.GetCapacity(lane).free() > 0) {
     const LiveRef ref = waiting.front();
     waiting.pop_front();
+    const std::size_t before = deferred.size();
     const auto slot = slots_.find(ref.run);
     if (slot != slots_.end() && soft_failures_.contains(ref))
       Offer(MakeAttempt(*slot->second, ref.task, ref.epoch));
+    refused = deferred.size() > before ? refused + 1 : 0;
   }
-  for (const LiveRef& ref : waiting) lanes_[lane].deferred.push_back(ref);
+  deferred.insert(deferred.begin(), waiting.begin(), waiting.end());  // they are next
 }
 
 void Engine::HandBack() {

@@ -76,6 +76,8 @@ Heard Engine::Judge(Slot& slot, const Word& word) {
   if (claim == nullptr || claim->holder != word.holder) return Reply::kStop;
   claim->heard = true;
   claim->heard_at = clock_.Monotonic();
+  // The next owner knows nothing of what this one answers without a commit.
+  if (word.kind != Word::Kind::kVerdict && !OwnsShards()) return Reply::kAskAgain;
   if (word.kind != Word::Kind::kVerdict)
     return {task.cancel_sent ? Reply::kCancel : Reply::kGoOn, task.since};
   const auto stepped = StepSlot(slot, model::AttemptEnded{key.task, key.epoch, word.outcome});

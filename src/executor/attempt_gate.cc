@@ -1,5 +1,6 @@
 #include "headworks/executor/attempt_gate.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace headworks::executor {
@@ -18,7 +19,8 @@ void AttemptGate::Open(AttemptSink& sink, std::string_view start_token, std::str
                               done = std::move(done)](const Heard& heard) {
     if (heard.reply != Reply::kGoOn && heard.reply != Reply::kCancel)
       return done(Answer{heard.reply, {}});
-    auto token = issuer_.MintWork(start, holder, heard.opened_at);
+    // By another clock, which may have been set since.
+    auto token = issuer_.MintWork(start, holder, std::min(heard.opened_at, clock_.Now()));
     if (!token) return done(Error(token.error()));
     done(Answer{heard.reply, *std::move(token)});
   });

@@ -88,7 +88,7 @@ class Impl final : public QueueExecutor {
     /// Without a workflow until the engine has said more than its key.
     executor::Attempt attempt;
     Stage stage = Stage::kWaiting;
-    std::uint64_t order = 0;
+    Place place{};  // while it has yet to begin: then its order is not 0
     Instant waits_since{};
     /// kAssigned, kRunning, and kEnded where it ran.
     Identity who{};
@@ -171,7 +171,6 @@ class Impl final : public QueueExecutor {
   void OfferedAgainLocked(Entry& entry, const executor::Attempt& attempt, Calls& calls);
   void TakeLocked(const executor::Attempt& attempt, const std::string& queue, Calls& calls);
   void EraseLocked(Entries::iterator at, Calls& calls);
-  Place PlaceOf(const Entry& entry) const;
   /// In its place, or to a poll that waits for such a one.
   void WaitLocked(Entry& entry, Calls& calls);
   /// nullopt: no start token can be made; the attempt is dropped.
@@ -180,11 +179,12 @@ class Impl final : public QueueExecutor {
   void ReturnLocked(Entry& entry, std::string_view why, Calls& calls);
   void WithdrawLocked(Entry& entry, Calls& calls);
   void RunLocked(Entry& entry, const Identity& who, std::string holder, Calls& calls);
-  /// Why nothing more may wait in this queue; empty = it may.
-  std::string FullLocked(const std::string& queue) const;
+  /// The answer where nothing more may wait in this queue.
+  std::optional<executor::OfferResult> FullLocked(const std::string& queue) const;
   void LoseLocked(Entry& entry, std::string why, Calls& calls);
   /// Leaves what it was, whatever that is.
   void LeaveStageLocked(Entry& entry, Calls& calls);
+  ScopedLogger LogOf(const Entry& entry) const;
   void SetDueLocked(Entry& entry, Duration due);
   void SayWithdrawn(const model::AttemptKey& key);
   /// Of one that waits: for what.

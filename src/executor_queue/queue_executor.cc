@@ -63,7 +63,7 @@ Result<std::unique_ptr<QueueExecutor>> NewQueueExecutor(const QueueOptions& opti
 Impl::Impl(const QueueOptions& options, const QueuePorts& ports)
     : options_(options),
       ports_(ports),
-      gate_({.pending_timeout = options.pending_timeout}, ports.tokens, ports.clock) {}
+      gate_({.pending_timeout = options.pending_timeout}, ports.tokens, ports.token_clock) {}
 
 Impl::~Impl() {
   for (std::jthread& thread : threads_) thread.request_stop();
@@ -104,18 +104,18 @@ Status Impl::Start(executor::AttemptSink& sink) {
   return {};
 }
 
-Place Impl::PlaceOf(const Entry& entry) const {
-  return {.tenant = entry.attempt.key.tenant.value,
-          .queue = "default",
-          .required = {},
-          .priority = entry.attempt.priority,
-          .order = entry.order};
-}
-
 Impl::Entry& Impl::NewLocked(const model::AttemptKey& key) {
   Entry& entry = entries_[IdOf(key)];
   entry.attempt.key = key;
   return entry;
+}
+
+ScopedLogger Impl::LogOf(const Entry& entry) const {
+  const model::AttemptKey& key = entry.attempt.key;
+  if (entry.attempt.workflow) return executor::ForAttempt(ports_.log, entry.attempt);
+  return ScopedLogger(ports_.log, {{"tenant", key.tenant.value},
+                                   {"run", std::to_string(key.run.value)},
+                                   {"epoch", std::to_string(key.epoch.value)}});
 }
 
 void Impl::SetDueLocked(Entry& entry, Duration due) {
@@ -129,7 +129,7 @@ void Impl::SetDueLocked(Entry& entry, Duration due) {
 
 void Impl::LeaveStageLocked(Entry& entry, Calls& calls) {
   const bool unbegun = entry.stage < Stage::kRunning;
-  if (entry.stage == Stage::kWaiting && entry.order != 0) lines_.Remove(PlaceOf(entry));
+  if (entry.stage == Stage::kWaiting && entry.place.order != 0) lines_.Remove(entry.place);
   if (entry.stage == Stage::kAssigned || entry.stage == Stage::kRunning) {
     const auto held = held_.find(entry.who);
     held->second.erase(IdOf(entry.attempt.key));
@@ -137,11 +137,11 @@ void Impl::LeaveStageLocked(Entry& entry, Calls& calls) {
   }
   if (entry.stage == Stage::kRunning) --running_;
   SetDueLocked(entry, Duration(0));
-  if (!unbegun || entry.order == 0) return;
-  const auto queue = waiting_.find(PlaceOf(entry).queue);
+  if (!unbegun || entry.place.order == 0) return;
+  const auto queue = waiting_.find(entry.place.queue);
   if (--queue->second == 0) waiting_.erase(queue);
   --unbegun_;
-  entry.order = 0;
+  entry.place.order = 0;
   if (room_wanted_ && sink_ != nullptr) {
     room_wanted_ = false;
     ++speaking_;
@@ -157,17 +157,23 @@ void Impl::EraseLocked(Entries::iterator at, Calls& calls) {
   entries_.erase(at);
 }
 
-std::string Impl::FullLocked(const std::string& queue) const {
-  if (unbegun_ >= options_.max_waiting)
-    return fmt::format("{} attempts wait for workers already", unbegun_);
+std::optional<OfferResult> Impl::FullLocked(const std::string& queue) const {
+  if (unbegun_ >= options_.max_waiting) {
+    room_wanted_ = true;
+    return NotTaken(DispatchError::kNoCapacity,
+                    fmt::format("{} attempts wait for workers already", unbegun_));
+  }
   const auto here = waiting_.find(queue);
-  if (here == waiting_.end() || here->second < options_.max_waiting / 2) return {};
-  return fmt::format("{} attempts wait for workers of queue '{}' already", here->second, queue);
+  if (here == waiting_.end() || here->second < options_.max_waiting / 2) return std::nullopt;
+  // There is room, and not for these: they come again later, not whenever there is room.
+  return OfferResult{.disposition = model::Disposition::kBackpressure,
+                     .cause = fmt::format("{} attempts wait for workers of queue '{}' already",
+                                          here->second, queue)};
 }
 
 OfferResult Impl::Offer(const Attempt& attempt) {
   const Id id = IdOf(attempt.key);
-  const std::string queue = PlaceOf({.attempt = attempt}).queue;
+  const std::string queue(model::QueueOf(attempt.task()));
   Calls calls;
   bool checked = false;
   for (;;) {
@@ -177,10 +183,7 @@ OfferResult Impl::Offer(const Attempt& attempt) {
       OfferedAgainLocked(known->second, attempt, calls);
       break;
     }
-    if (std::string full = FullLocked(queue); !full.empty()) {
-      room_wanted_ = true;
-      return NotTaken(DispatchError::kNoCapacity, std::move(full));
-    }
+    if (auto full = FullLocked(queue)) return *std::move(full);
     if (checked) {
       TakeLocked(attempt, queue, calls);
       break;
@@ -210,7 +213,11 @@ void Impl::OfferedAgainLocked(Entry& entry, const Attempt& attempt, Calls& calls
 void Impl::TakeLocked(const Attempt& attempt, const std::string& queue, Calls& calls) {
   Entry& entry = NewLocked(attempt.key);
   entry.attempt = attempt;
-  entry.order = ++next_order_;
+  Labels required = attempt.task().required;
+  std::ranges::sort(required);
+  required.erase(std::ranges::unique(required).begin(), required.end());
+  entry.place = {attempt.key.tenant.value, queue, std::move(required), attempt.priority,
+                 ++next_order_};
   entry.waits_since = ports_.clock.Now();
   ++waiting_[queue];
   ++unbegun_;
@@ -218,7 +225,7 @@ void Impl::TakeLocked(const Attempt& attempt, const std::string& queue, Calls& c
 }
 
 void Impl::WaitLocked(Entry& entry, Calls& calls) {
-  const Place place = PlaceOf(entry);
+  const Place& place = entry.place;
   entry.stage = Stage::kWaiting;
   lines_.Add(IdOf(entry.attempt.key), place);
   const auto poll = lines_.PollFor(place);
@@ -231,23 +238,22 @@ std::optional<worker_api::Assignment> Impl::AssignLocked(Entry& entry, const Ide
                                                          Calls& calls) {
   auto token = gate_.Admit(entry.attempt);
   if (!token) {  // Offer had one made; the engine asks after it, and offers it again
-    executor::ForAttempt(ports_.log, entry.attempt)
-        .Error("no start token can be made for an attempt", {{"error", token.error().message}});
+    LogOf(entry).Error("no start token can be made for an attempt",
+                       {{"error", token.error().message}});
     EraseLocked(entries_.find(IdOf(entry.attempt.key)), calls);
     return std::nullopt;
   }
-  lines_.Remove(PlaceOf(entry));
+  lines_.Remove(entry.place);
   entry.stage = Stage::kAssigned;
   entry.who = who;
   held_[who].insert(IdOf(entry.attempt.key));
   SetDueLocked(entry, ports_.clock.Monotonic() + options_.lease);
-  return worker_api::Assignment{entry.attempt.key, PlaceOf(entry).queue, *std::move(token)};
+  return worker_api::Assignment{entry.attempt.key, entry.place.queue, *std::move(token)};
 }
 
 void Impl::ReturnLocked(Entry& entry, std::string_view why, Calls& calls) {
-  executor::ForAttempt(ports_.log, entry.attempt)
-      .Info("an attempt goes back to its place",
-            {{"worker", HolderOf(entry.who)}, {"why", std::string(why)}});
+  LogOf(entry).Info("an attempt goes back to its place",
+                    {{"worker", HolderOf(entry.who)}, {"why", std::string(why)}});
   ++returned_;
   const auto held = held_.find(entry.who);
   held->second.erase(IdOf(entry.attempt.key));
@@ -274,8 +280,7 @@ void Impl::RunLocked(Entry& entry, const Identity& who, std::string holder, Call
 }
 
 void Impl::LoseLocked(Entry& entry, std::string why, Calls& calls) {
-  executor::ForAttempt(ports_.log, entry.attempt)
-      .Warning("an attempt is lost", {{"holder", entry.holder}, {"why", why}});
+  LogOf(entry).Warning("an attempt is lost", {{"holder", entry.holder}, {"why", why}});
   ++lost_;
   LeaveStageLocked(entry, calls);
   entry.stage = Stage::kEnded;
@@ -327,7 +332,7 @@ void Impl::Cancel(const model::AttemptKey& key) {
 }
 
 void Impl::WithdrawLocked(Entry& entry, Calls& calls) {
-  if (entry.stage == Stage::kWaiting) lines_.Remove(PlaceOf(entry));
+  if (entry.stage == Stage::kWaiting) lines_.Remove(entry.place);
   if (entry.stage == Stage::kAssigned) {
     const auto held = held_.find(entry.who);
     held->second.erase(IdOf(entry.attempt.key));
@@ -384,7 +389,7 @@ executor::Capacity Impl::GetCapacity() const {
 
 std::string Impl::WaitsForLocked(
     const Entry& entry, std::map<std::pair<std::string, Labels>, std::size_t>& serving) const {
-  const Place place = PlaceOf(entry);
+  const Place& place = entry.place;
   const auto [count, added] =
       serving.try_emplace({place.tenant + "/" + place.queue, place.required});
   if (added)
@@ -404,7 +409,8 @@ executor::Inspection Impl::InspectLocked(
     Calls& calls) {
   const auto known = entries_.find(IdOf(attempt.key));
   if (known == entries_.end()) {
-    if (attempt.holder.empty()) return executor::Absent{};
+    // That of an attempt that nobody has begun is the engine's.
+    if (attempt.holder.find('/') == std::string::npos) return executor::Absent{};
     // It was let in through another engine's gate; from now on it has a lease here.
     Entry& entry = NewLocked(attempt.key);
     entry.attempt = attempt;

@@ -83,9 +83,16 @@ void ByEnum(const Figures& figures, Family& family, std::string_view label) {
         static_cast<std::uint64_t>(values[i]));
 }
 
+/// A figure of the executor of workers, where there is one.
+template <auto Member>
+void Workers(const Figures& figures, Family& family) {
+  if (figures.workers) Add(family, {}, (*figures.workers).*Member);
+}
+
 using S = engine::EngineStats;
 using L = engine::LaneStats;
 using M = executor::Metrics;
+using Q = executor_queue::QueueFigures;
 using P = ProcessFigures;
 using D = dispatch::DispatchMetrics::Figures;
 using Q = task_queue::QueueRecord;
@@ -219,6 +226,24 @@ constexpr Row kRows[] = {
     {"headworks_log_lines_dropped_total", Type::kCounter, "executor",
      "Lines of tasks' output that were given up because they could not be stored.",
      Executors<&M::lines_dropped>},
+
+    {"headworks_workers", Type::kGauge, "", "Workers that are registered.", Workers<&Q::workers>},
+    {"headworks_worker_attempts_waiting", Type::kGauge, "queue",
+     "Attempts with the executor \"queue\" that no worker has begun.",
+     [](const Figures& figures, Family& family) {
+       if (!figures.workers) return;
+       for (const auto& [queue, waiting] : figures.workers->waiting)
+         Add(family, {{"queue", queue}}, waiting);
+     }},
+    {"headworks_worker_attempts_returned_total", Type::kCounter, "",
+     "Attempts that a worker was given and did not begin: another gets them.",
+     Workers<&Q::returned>},
+    {"headworks_worker_attempts_lost_total", Type::kCounter, "",
+     "Attempts that were lost because their worker was silent for its lease, or left.",
+     Workers<&Q::lost>},
+    {"headworks_worker_words_stale_total", Type::kCounter, "",
+     "Words of workers about attempts that were another's or over: they were told to stop.",
+     Workers<&Q::stale_words>},
 
     {"headworks_store_size_bytes", Type::kGauge, "file: database, wal, logs",
      "Bytes of the store on disk.",

@@ -9,6 +9,7 @@
 #include "headworks/dispatch/dispatch_metrics.h"
 #include "headworks/engine/stats.h"
 #include "headworks/executor/executor.h"
+#include "headworks/executor_queue/queue_executor.h"
 #include "headworks/metrics/family.h"
 #include "headworks/task_queue/task_queue.h"
 #include "process_figures.h"
@@ -19,6 +20,7 @@ namespace headworks {
 struct Figures {
   std::optional<engine::EngineStats> engine;  // none: this process is not the engine
   std::vector<std::pair<std::string, executor::Metrics>> executors;
+  std::optional<executor_queue::QueueFigures> workers;  // none: no task goes to workers
   dispatch::DispatchMetrics::Figures dispatch;
   /// Bytes on disk: "database", "wal", "logs".  Empty: the store is in memory.
   std::vector<std::pair<std::string, std::uint64_t>> store_files;

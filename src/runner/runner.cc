@@ -16,6 +16,7 @@
 #include "controls.h"
 #include "headworks/base/json.h"
 #include "headworks/base/random.h"
+#include "headworks/base/steady_clock.h"
 #include "headworks/dispatch/buffered_dispatcher.h"
 #include "headworks/dispatch/default_dispatcher.h"
 #include "headworks/dispatch/dispatch_metrics.h"
@@ -211,6 +212,7 @@ struct Runner::Parts {
   std::unique_ptr<LogLines> lines;
   std::unique_ptr<executor::Executor> inline_executor;
   std::unique_ptr<executor_process::ProcessExecutor> process_executor;
+  std::optional<SteadyClock> token_clock;
   std::unique_ptr<token::JwtIssuer> tokens;
   std::unique_ptr<executor_queue::QueueExecutor> queue_executor;       // null: no task goes to it
   std::vector<std::pair<std::string, executor::Executor*>> executors;  // that tasks go to, by key
@@ -390,7 +392,8 @@ Status Runner::Parts::OpenQueueExecutor() {
     HEADWORKS_ASSIGN(const std::string file, TokenKeysFile(options.database_url));
     HEADWORKS_ASSIGN(keys, token::TokenKeys::LoadOrCreate(file, random));
   }
-  HEADWORKS_ASSIGN(tokens, token::JwtIssuer::Create({}, std::move(keys), clock));
+  token_clock.emplace(clock);
+  HEADWORKS_ASSIGN(tokens, token::JwtIssuer::Create({}, std::move(keys), *token_clock));
   HEADWORKS_ASSIGN(queue_executor,
                    executor_queue::NewQueueExecutor({.lease = options.worker_lease,
                                                      .heartbeat_every = options.worker_heartbeat,
@@ -400,6 +403,7 @@ Status Runner::Parts::OpenQueueExecutor() {
                                                     {.resolver = *resolver,
                                                      .logs = *logs,
                                                      .tokens = *tokens,
+                                                     .token_clock = *token_clock,
                                                      .clock = clock,
                                                      .log = *logger}));
   return {};
@@ -678,6 +682,7 @@ std::vector<metrics::Family> Runner::Metrics() const {
     figures.dispatch = p.dispatch_metrics.Read();
     for (const auto& [key, executor] : p.executors)
       figures.executors.emplace_back(key, executor->GetMetrics());
+    if (p.queue_executor) figures.workers = p.queue_executor->Figures();
   }
   for (const auto& [file, suffix] : {std::pair("database", ""), {"wal", "-wal"}, {"logs", "-logs"}})
     if (std::error_code ec; !p.path.empty()) {

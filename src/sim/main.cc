@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::string_view kUsage =
     "usage: headworks-sim [--seeds N] [--first S] [--store memory|sqlite] [--restart] [--plain] "
-    "[--no-limits]\n"
+    "[--no-limits] [--no-workers]\n"
     "       headworks-sim --seed S [--trace] [--store memory|sqlite] [--restart] [--plain] "
-    "[--no-limits]\n"
+    "[--no-limits] [--no-workers]\n"
     "       headworks-sim --queue [--seeds N] [--first S | --seed S [--trace]]\n"
     "\n"
     "  --seeds N     run N schedules (1000)\n"
@@ -27,6 +27,7 @@ constexpr std::string_view kUsage =
     "  --restart     the engine's process ends after every commit\n"
     "  --plain       no task has a condition or a deadline\n"
     "  --no-limits   no pools and no concurrency keys\n"
+    "  --no-workers  nothing goes to workers that come for it\n"
     "  --queue       durable queues alone, without an engine; runs are items then, rounds calls\n";
 
 struct Arguments {
@@ -62,6 +63,10 @@ std::optional<Arguments> Parse(int argc, char** argv) {
     }
     if (flag == "--queue") {
       arguments.run = headworks::sim::RunQueueSchedule;
+      continue;
+    }
+    if (flag == "--no-workers") {
+      arguments.schedule.workers = false;
       continue;
     }
     if (flag == "--plain") {

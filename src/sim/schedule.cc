@@ -15,6 +15,7 @@
 #include "headworks/engine/engine.h"
 #include "headworks/sim/dice.h"
 #include "headworks/sim/fault_database.h"
+#include "headworks/sim/fleet.h"
 #include "headworks/sim/journal.h"
 #include "headworks/sim/oracle.h"
 #include "headworks/sim/questions.h"
@@ -120,6 +121,8 @@ class World {
   void PutWorkflow();
 
   void AdvanceTime();
+  void Elapse(Duration by);
+  void PassWithWorkers(Duration by);
   void JumpClock();
   void ChangeLimit();
   void SetLimit(std::uint32_t pool, int limit);
@@ -136,6 +139,7 @@ class World {
   Dice
       limit_dice_;  // apart, so that a schedule without limits is the same as before there were any
   bool limited_ = false;
+  Dice fleet_dice_;  // apart, too
   SeededRandom engine_random_;
   SimClock clock_;
   Journal journal_;
@@ -145,6 +149,7 @@ class World {
   std::unique_ptr<store::Database> database_;     // as other processes see it: no faults
   StoreWeather weather_;
   std::vector<std::unique_ptr<Site>> sites_;
+  std::unique_ptr<Fleet> fleet_;  // takes the place of the site for commands
   std::map<std::string, std::shared_ptr<const model::Workflow>> versions_;
   std::vector<std::shared_ptr<const model::Workflow>> workflows_;
   std::unique_ptr<Oracle> oracle_;
@@ -167,6 +172,7 @@ World::World(const ScheduleOptions& options)
     : options_(options),
       dice_(options.seed),
       limit_dice_(options.seed ^ 0x11f17edU),
+      fleet_dice_(options.seed ^ 0xf1ee7U),
       engine_random_(options.seed ^ 0x5eedU),
       journal_(options.trace),
       logger_(journal_),
@@ -191,6 +197,8 @@ World::World(const ScheduleOptions& options)
         std::make_unique<Site>(name, kind, 1 + dice_.Below(6), dice_, clock_, journal_, hooks));
     sites_.back()->SetFaults(RandomSiteFaults(kind));
   }
+  if (!options_.plain && options_.workers && fleet_dice_.Chance(300))
+    fleet_ = std::make_unique<Fleet>("workers", Dice(fleet_dice_.Next()), clock_, journal_, hooks);
   weather_.faults = RandomStoreFaults();
   lease_ttl_ = dice_.Between(milliseconds(500), seconds(10));
   engine_options_.lease_ttl = lease_ttl_;
@@ -251,7 +259,7 @@ void World::Note(std::string_view line) {
 const Site::Truth* World::FindTruth(RunNo run, Epoch epoch) const {
   for (const auto& site : sites_)
     if (const auto* truth = site->Find(run, epoch)) return truth;
-  return nullptr;
+  return fleet_ ? fleet_->Find(run, epoch) : nullptr;
 }
 
 // ---- The engine and its process.
@@ -324,10 +332,15 @@ bool World::OpenEngine() {
         oracle_->Committed(round, at->incarnation, owner_);
       });
   process->dispatcher = std::make_unique<dispatch::DefaultDispatcher>(
-      dispatch::Routes{.functions = "functions", .commands = "commands"});
+      dispatch::Routes{.functions = "functions", .commands = fleet_ ? fleet_->name() : "commands"});
   for (const auto& site : sites_) {
     process->ports.push_back(site->NewPort(process->incarnation));
     if (!process->dispatcher->RegisterExecutor(site->name(), *process->ports.back()))
+      journal_.Violated("an executor was not registered");
+  }
+  if (fleet_) {
+    process->ports.push_back(fleet_->NewPort(process->incarnation, logger_));
+    if (!process->dispatcher->RegisterExecutor(fleet_->name(), *process->ports.back()))
       journal_.Violated("an executor was not registered");
   }
   process->buffer = std::make_unique<dispatch::BufferedDispatcher>(
@@ -608,8 +621,30 @@ void World::AdvanceTime() {
     by = dice_.Between(Duration(0), minutes(2));
   else
     by = dice_.Between(Duration(0), minutes(20));
-  clock_.Advance(by);
+  Elapse(by);
   Note("time goes on by " + FormatDuration(by));
+}
+
+void World::Elapse(Duration by) {
+  if (fleet_)
+    fleet_->Elapse(by);
+  else
+    clock_.Advance(by);
+}
+
+/// All are awake, as they are most of the time: leases do not end for want of a chance to speak.
+void World::PassWithWorkers(Duration by) {
+  for (int n = 0; fleet_ && n < 120 && by > Duration(0) && process_; ++n) {
+    const Duration step = std::min<Duration>(by, seconds(1));
+    by -= step;
+    Elapse(step);
+    for (int k = 0; k < 4; ++k) fleet_->Progress();
+    while (process_->buffer->SendNext()) {
+    }
+    Tick(*process_);
+    AfterTick();
+  }
+  clock_.Advance(by);
 }
 
 void World::JumpClock() {
@@ -643,6 +678,8 @@ void World::SendFromBuffer() {
 
 void World::RandomStep() {
   if (limited_ && limit_dice_.Chance(15)) ChangeLimit();
+  if (fleet_ && fleet_dice_.Chance(600))
+    for (std::uint32_t n = 1 + fleet_dice_.Below(4); n > 0; --n) fleet_->Progress();
   const std::uint32_t draw = dice_.Below(1'000);
   if (draw < 430) {
     if (disk_ && process_ && dice_.Chance(60)) return TickOnBadDisk();
@@ -701,6 +738,7 @@ void World::Finale() {
   for (std::uint32_t pool = 0; limited_ && pool < kPools; ++pool)
     SetLimit(pool, static_cast<int>(kMostPermits));
   for (const auto& site : sites_) site->CalmDown();
+  if (fleet_) fleet_->CalmDown();
   stale_.reset();
   Duration idle = milliseconds(1);
   for (int step = 0; step < kMostFinalSteps && !journal_.failed(); ++step) {
@@ -715,10 +753,12 @@ void World::Finale() {
     if (process_) {
       process_->questions->SetUnavailable(0);
       while (process_->questions->Progress()) moved = true;
-      while (process_->buffer->SendNext()) moved = true;
+      // A full queue of workers is offered the same each second, which leads to nothing by itself.
+      while (process_->buffer->SendNext()) moved |= fleet_ == nullptr;
     }
     for (const auto& site : sites_)
       for (int n = 0; n < 4; ++n) moved |= site->Progress();
+    for (int n = 0; fleet_ && n < 8; ++n) moved |= fleet_->Progress();
     if (moved) {
       idle = milliseconds(1);
       continue;
@@ -739,7 +779,7 @@ void World::Finale() {
         continue;
       Send(command);
     }
-    clock_.Advance(idle);
+    PassWithWorkers(idle);
     idle = std::min<Duration>(idle * 2, minutes(10));
   }
 }

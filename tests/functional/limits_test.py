@@ -3,13 +3,46 @@ import datetime
 import signal
 
 import harness
-from harness import NOT_FOUND, OK, REFUSED, USAGE, gate
+from harness import NOT_FOUND, OK, REFUSED, UNAVAILABLE, USAGE, gate
+
+PLACED = """
+version: 1
+tasks:
+  train: {queue: gpu, requires: [a100, region=eu], run: 'true'}
+"""
 
 TRAIN = """
 version: 1
 tasks:
   train: {pool: gpu, weight: 2, run: '%s'}
 """
+
+
+class QueueKeyTest(harness.Case):
+    def test_where_no_workers_run_tasks_run_warns_and_up_refuses(self):
+        file = self.write("placed.yaml", PLACED)
+        said = self.hw("run", file).stderr
+        self.assertRegex(said, "warning: task train names a queue, .* command_executor is process")
+        self.write("flows/placed.yaml", PLACED)
+        engine = self.engine_up("flows")
+        self.until_said(engine, "flows/placed.yaml: task train names a queue")
+        self.assertNotIn("workflow placed registered", self.text(engine))
+
+    def test_run_is_no_engine_for_workers(self):
+        file = self.write("placed.yaml", PLACED)
+        said = self.hw("run", file, "--command-executor", "queue", code=UNAVAILABLE).stderr
+        self.assertIn("tasks of placed go to workers, who do not reach this command", said)
+        self.assertEqual(self.json("runs", "list"), [])
+
+    def test_what_waits_for_a_worker_says_for_which_and_is_withdrawn_at_once(self):
+        self.write("flows/placed.yaml", PLACED)
+        engine = self.engine_up("flows", "--command-executor", "queue")
+        self.until_said(engine, "workflow placed registered")
+        self.hw("run", "flows/placed.yaml", "--detach")
+        self.until(lambda: "waits for a worker of queue 'gpu' that has a100, region=eu since"
+                   in self.hw("runs", "why", "1", "train").stdout, "why names the worker")
+        self.hw("runs", "cancel", "1")
+        self.until(lambda: self.run_state("1") == "cancelled", "it is withdrawn")
 
 
 class PoolTest(harness.Case):

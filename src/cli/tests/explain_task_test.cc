@@ -244,6 +244,15 @@ TEST_F(ExplainTaskTest, LevelIsTheLongestWayFromARoot) {
   EXPECT_EQ(levels[No("c").value], 2U);
 }
 
+TEST_F(ExplainTaskTest, AnAttemptThatWaitsForAWorkerSaysForWhichAndSinceWhen) {
+  task("a").state = TaskState::kQueued;
+  view_.holders[No("a")] = "process (host:1)";
+  EXPECT_NE(Explain("a").find("was offered to its executor"), std::string::npos);
+  view_.holders[No("a")] = "queue (host:1)";
+  task("a").since = kNow - seconds(90);
+  EXPECT_NE(Explain("a").find("waits for a worker of queue 'default' since "), std::string::npos);
+}
+
 TEST_F(ExplainTaskTest, AnAttemptThatDoesNotStartSaysWhatItsExecutorSays) {
   task("a").state = TaskState::kQueued;
   view_.overdue[No("a")] = "attempt 1 has not started within 10m00s; its executor has it: no node";

@@ -56,6 +56,24 @@ TEST_P(DispositionTest, DeferredWaitsForCreditWithTheSameEpochAndWithoutAWrite) 
   EXPECT_EQ(Row(run).dispatch_failures, 0);
 }
 
+TEST_P(DispositionTest, WhatThereIsNoRoomForDoesNotKeepTheEngineBusy) {
+  if (GetParam() != 0) GTEST_SKIP() << "a buffer hands over one at a time";
+  bool room = false;
+  platform_.answer = [&](const Attempt& attempt) {
+    return room && attempt.key.task == TaskNo(199)
+               ? OfferResult{}
+               : executor::NotTaken(executor::DispatchError::kNoCapacity, "its line is full");
+  };
+  Start(200);
+  Tick(3);
+  const std::size_t before = platform_.offered.size();
+  Tick();
+  EXPECT_EQ(platform_.offered.size(), before + 2 * 64) << "two ticks of the engine";
+  room = true;
+  Tick(2);
+  EXPECT_EQ(platform_.here.size(), 1U) << "each has its turn";
+}
+
 TEST_P(DispositionTest, BackpressureComesBackAfterAboutASecondHoweverOften) {
   platform_.answer = Says(Disposition::kBackpressure, "429");
   const RunNo run = Start();

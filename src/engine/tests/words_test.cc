@@ -206,6 +206,13 @@ TEST_F(WordsTest, WhoSpeaksToAClosedOrLostEngineIsAnswered) {
   EXPECT_TRUE(refused);
 }
 
+TEST_F(WordsTest, WhoeverSleptThroughItsLeaseAnswersNothingUntilItIsRenewed) {
+  EXPECT_EQ(Say("w1", Word::Kind::kStarted), Reply::kGoOn);
+  clock_.Advance(10s);  // another may own its shards by now, and have another holder
+  EXPECT_EQ(Say("w1", Word::Kind::kHeartbeat), Reply::kAskAgain);
+  EXPECT_EQ(Say("w1", Word::Kind::kHeartbeat), Reply::kGoOn);
+}
+
 TEST_F(WordsTest, AnAttemptThatNobodyHasAndNobodySpeaksForIsALoss) {
   EXPECT_EQ(Say("w1", Word::Kind::kStarted), Reply::kGoOn);
   ASSERT_TRUE(engine_.Close());
@@ -213,9 +220,9 @@ TEST_F(WordsTest, AnAttemptThatNobodyHasAndNobodySpeaksForIsALoss) {
               nullptr);
   ASSERT_TRUE(next.Open());
   const auto pass = [&](Duration time) {
-    for (Duration gone{0}; gone < time; gone += 10s) {
+    for (Duration gone{0}; gone < time; gone += 5s) {
       next.Tick();
-      clock_.Advance(10s);
+      clock_.Advance(5s);
     }
   };
   const Duration patience = dispatcher_.taken[0].task().start_timeout;

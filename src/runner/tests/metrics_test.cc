@@ -23,6 +23,7 @@ Figures SomeFigures() {
   Figures figures{.engine = engine::EngineStats{}, .process = ReadProcessFigures()};
   figures.engine->lanes.push_back({.executor = "process"});
   figures.executors.emplace_back("process", executor::Metrics{.active = 3});
+  figures.workers = {.waiting = {{"gpu", 2}}, .workers = 1};
   figures.store_files = {{"database", 4'096}};
   figures.queues.push_back({.name = "mail", .settings = {}});
   return figures;

@@ -56,8 +56,9 @@ class AttemptGateTest : public testing::Test {
     attempt_.workflow = *model::Workflow::Create(std::move(definition));
     attempt_.key = {TenantId("public"), RunNo(42), TaskNo(0), -1, Epoch(7)};
   }
-  Result<AttemptGate::Answer> Open(const std::string& token, std::string holder) {
-    judge_.answer.opened_at = clock_.Now();
+  Result<AttemptGate::Answer> Open(const std::string& token, std::string holder,
+                                   Duration ahead = {}) {
+    judge_.answer.opened_at = clock_.Now() + ahead;
     std::optional<Result<AttemptGate::Answer>> answer;
     gate_.Open(judge_, token, std::move(holder), [&](auto said) { answer = std::move(said); });
     return answer.value();
@@ -96,6 +97,14 @@ TEST_F(AttemptGateTest, StartTokenLastsAsLongAsAStartMayTake) {
   clock_.Advance(std::chrono::microseconds(1));
   ExpectRefused(Open(start, "pod-1"), "expired");
   EXPECT_EQ(judge_.heard.size(), 1U) << "the engine hears nothing of it";
+}
+
+TEST_F(AttemptGateTest, WhoeverWasLetInByAClockThatIsAheadHasATokenAllTheSame) {
+  const auto answer = Open(*gate_.Admit(attempt_), "pod-1", hours(3));
+  ASSERT_TRUE(answer) << answer.error().message;
+  const auto work = issuer_->Verify(answer->token, TokenUse::kWork);
+  ASSERT_TRUE(work);
+  EXPECT_EQ(work->opened_at, clock_.Now());
 }
 
 TEST_F(AttemptGateTest, AttemptThatNoTokenCanNameIsNotAdmitted) {

@@ -39,7 +39,8 @@ class AttemptGate {
   };
   using Callback = std::function<void(Result<Answer>)>;
 
-  /// All of them are borrowed, and called from the threads of whoever calls.
+  /// All of them are borrowed, and called from the threads of whoever calls.  `clock` is the one
+  /// that the issuer goes by.
   AttemptGate(AttemptGateOptions options, TokenIssuer& issuer, Clock& clock)
       : options_(options), issuer_(issuer), clock_(clock) {}
 

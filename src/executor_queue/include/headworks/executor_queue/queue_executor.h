@@ -43,6 +43,8 @@ struct QueuePorts {
   executor::Resolver& resolver;
   log_store::LogStore& logs;
   executor::TokenIssuer& tokens;
+  /// What the tokens go by.
+  Clock& token_clock;
   Clock& clock;
   Logger& log;
 };

@@ -275,7 +275,8 @@ class Runner {
   std::vector<ServiceHealth> Health() const;
   /// All metrics as they stand (docs/metrics.md).  Not while Shutdown is under way.
   std::vector<metrics::Family> Metrics() const;
-  /// Starts nothing new and waits until no attempt is live, at most `timeout`.
+  /// Starts nothing new and waits until no attempt is live, at most `timeout`; what workers have,
+  /// or are to have, goes on without this engine and is not waited for.
   Status Drain(Duration timeout);
   /// Drain for `drain_timeout`, stop what is left, give the leases back.  Idempotent.
   Status Shutdown();

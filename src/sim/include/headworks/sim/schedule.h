@@ -24,6 +24,8 @@ struct ScheduleOptions {
   bool plain = false;
   /// With pools, unless it is plain.
   bool limits = true;
+  /// In some of them commands go to workers, unless it is plain.
+  bool workers = true;
 };
 
 struct ScheduleResult {

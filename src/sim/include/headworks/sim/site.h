@@ -74,6 +74,7 @@ class Site {
     bool told = false;  // its end was said at least once
     bool settled = false;
     bool dropped = false;
+    bool lapsed = false;  // its holder's lease was over before it could say how it ended
     std::vector<Holder> holders;
     std::string holder;  // whoever was let in
     std::optional<model::Outcome> outcome;

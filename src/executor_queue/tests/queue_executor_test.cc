@@ -1,0 +1,774 @@
+#include "headworks/executor_queue/queue_executor.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <optional>
+
+#include "headworks/base/random.h"
+#include "headworks/log_store/memory_log_store.h"
+#include "headworks/token/jwt_issuer.h"
+
+// What it keeps, and its bounds; with an engine that says what a test tells it to.  With a real
+// one: runner/tests/workers_test.cc.
+namespace headworks::executor_queue {
+namespace {
+
+using executor::DispatchError;
+using executor::Heard;
+using executor::Reply;
+using executor::Word;
+using model::Disposition;
+using model::Verdict;
+using namespace std::chrono_literals;
+
+class ManualClock final : public Clock {
+ public:
+  Instant Now() override { return Instant(1'767'225'600s) + mono_; }
+  Duration Monotonic() override { return mono_; }
+  void Advance(Duration by) { mono_ += by; }
+
+ private:
+  Duration mono_ = 1h;
+};
+
+/// Keeps what it is told, and answers as the test says.
+class Judge final : public executor::AttemptSink {
+ public:
+  explicit Judge(Clock& clock) : clock_(clock) {}
+  std::deque<Word> heard;
+  std::vector<std::pair<model::AttemptKey, model::Outcome>> ended;
+  int capacity_changes = 0;
+  Reply reply = Reply::kGoOn;
+
+  void Started(const model::AttemptKey&) override {}
+  void Ended(const model::AttemptKey& key, model::Outcome outcome) override {
+    ended.emplace_back(key, std::move(outcome));
+  }
+  void CapacityChanged() override { ++capacity_changes; }
+  void Hear(Word word, std::function<void(Heard)> done) override {
+    heard.push_back(std::move(word));
+    done({reply, clock_.Now()});
+  }
+
+ private:
+  Clock& clock_;
+};
+
+/// Gives what a test says.
+class Given final : public executor::Resolver {
+ public:
+  Result<executor::Resolved> answer = executor::Resolved{.context_json = "{}"};
+  Result<executor::Resolved> Resolve(const executor::Attempt&) override { return answer; }
+};
+
+class Warnings final : public Logger {
+ public:
+  std::vector<std::string> lines;
+  void Write(LogLevel level, std::string_view message, Fields) override {
+    if (level >= LogLevel::kWarning) lines.emplace_back(message);
+  }
+};
+
+/// What a call was answered, once it was.
+template <typename T>
+class Answer {
+ public:
+  std::function<void(Result<T>)> Done() {
+    return [said = said_](Result<T> answer) {
+      EXPECT_FALSE(said->has_value()) << "answered twice";
+      said->emplace(std::move(answer));
+    };
+  }
+  bool came() const { return said_->has_value(); }
+  const Result<T>& operator*() const { return said_->value(); }
+  const T* operator->() const { return &*said_->value(); }
+
+ private:
+  std::shared_ptr<std::optional<Result<T>>> said_ = std::make_shared<std::optional<Result<T>>>();
+};
+
+class QueueTest : public testing::Test {
+ protected:
+  void Make(QueueOptions options = {}) {
+    options.threads = 0;
+    auto made = NewQueueExecutor(options, {given_, *logs_, *tokens_, clock_, clock_, warnings_});
+    ASSERT_TRUE(made) << made.error().message;
+    queue_ = *std::move(made);
+    ASSERT_TRUE(queue_->Start(judge_));
+  }
+  ~QueueTest() override {
+    if (queue_) EXPECT_TRUE(queue_->Drain(0s));
+  }
+  static model::Task Plain(std::string queue = "", std::vector<std::string> required = {}) {
+    model::Task task{.id = "a", .action = model::ExecAction{{"work"}}};
+    task.queue = std::move(queue);
+    task.required = std::move(required);
+    return task;
+  }
+  executor::Attempt Next(model::Task task) {
+    model::WorkflowDefinition definition;
+    definition.name.workflow = "w";
+    definition.tasks = {std::move(task)};
+    const auto workflow = model::Workflow::Create(std::move(definition));
+    EXPECT_TRUE(workflow) << workflow.error().message;
+    executor::Attempt attempt;
+    attempt.key = {TenantId("public"), RunNo(1), TaskNo(0), -1, Epoch(++epochs_)};
+    attempt.run_id = RunId("run-1");
+    attempt.workflow = *workflow;
+    return attempt;
+  }
+  executor::Attempt Offer(model::Task task) {
+    executor::Attempt attempt = Next(std::move(task));
+    const auto result = queue_->Offer(attempt);
+    EXPECT_EQ(result.disposition, Disposition::kDispatched) << result.cause;
+    return attempt;
+  }
+  worker_api::Identity Hire(const std::string& name, std::vector<std::string> labels = {},
+                            std::map<std::string, std::uint32_t> slots = {{"default", 100}}) {
+    const worker_api::Identity who{TenantId("public"), name, "one"};
+    Answer<worker_api::Welcome> welcome;
+    queue_->Register({.who = who, .slots = std::move(slots), .labels = std::move(labels)},
+                     welcome.Done());
+    EXPECT_TRUE(*welcome) << (*welcome).error().message;
+    return who;
+  }
+  Answer<worker_api::Polled> Poll(const worker_api::Identity& who, Duration wait = 0s,
+                                  std::map<std::string, std::uint32_t> free = {{"default", 1}}) {
+    Answer<worker_api::Polled> polled;
+    queue_->PollFor({.who = who, .free = std::move(free), .wait = wait}, polled.Done());
+    return polled;
+  }
+  std::string Token(const worker_api::Identity& who) {
+    const auto polled = Poll(who);
+    EXPECT_EQ(polled->assignments.size(), 1U);
+    return polled->assignments.empty() ? "" : polled->assignments[0].start_token;
+  }
+  Answer<worker_api::Started> Begin(const worker_api::Identity& who, std::string start_token) {
+    Answer<worker_api::Started> started;
+    queue_->Start(who, std::move(start_token), started.Done());
+    while (queue_->RunNext()) {
+    }
+    return started;
+  }
+  /// Offered, given and begun: its working token.
+  std::string Run(const worker_api::Identity& who, const executor::Attempt& attempt) {
+    EXPECT_EQ(queue_->Offer(attempt).disposition, Disposition::kDispatched);
+    return Begin(who, Token(who))->work_token;
+  }
+  Answer<Reply> Complete(const std::string& token, model::Outcome outcome) {
+    Answer<Reply> reply;
+    queue_->Complete(token, std::move(outcome), reply.Done());
+    return reply;
+  }
+  Answer<Reply> Log(const std::string& token, std::vector<log_store::Line> lines) {
+    Answer<Reply> reply;
+    queue_->Log(token, std::move(lines), reply.Done());
+    return reply;
+  }
+  Answer<std::vector<worker_api::Pulse>> Beat(const worker_api::Identity& who,
+                                              std::vector<std::string> tokens, Duration wait = 0s) {
+    Answer<std::vector<worker_api::Pulse>> pulses;
+    queue_->Beat({.who = who, .work_tokens = std::move(tokens), .wait = wait}, pulses.Done());
+    return pulses;
+  }
+  executor::Inspection Inspect(const executor::Attempt& attempt) {
+    return std::move(queue_->Inspect({&attempt, 1})->front());
+  }
+  /// As its own thread does, at least every second.
+  void Pass(Duration time) {
+    for (const Duration until = clock_.Monotonic() + time; clock_.Monotonic() < until;) {
+      clock_.Advance(std::min<Duration>(until - clock_.Monotonic(), 1s));
+      queue_->Tick();
+    }
+  }
+
+  ManualClock clock_;
+  SystemRandom random_;
+  Judge judge_{clock_};
+  Given given_;
+  Warnings warnings_;
+  const std::unique_ptr<log_store::LogStore> logs_ = log_store::NewMemoryLogStore();
+  const std::unique_ptr<token::JwtIssuer> tokens_ =
+      *token::JwtIssuer::Create({}, token::TokenKeys::Generate(random_), clock_);
+  std::unique_ptr<QueueExecutor> queue_;
+  std::int64_t epochs_ = 0;
+};
+
+TEST_F(QueueTest, OptionsHaveBounds) {
+  const auto refuses = [&](QueueOptions options) {
+    const auto made =
+        NewQueueExecutor(options, {given_, *logs_, *tokens_, clock_, clock_, warnings_});
+    return made ? std::string() : made.error().message;
+  };
+  EXPECT_EQ(refuses({.lease = 100ms, .heartbeat_every = 33ms}), "");
+  EXPECT_NE(refuses({.lease = 99ms, .heartbeat_every = 1ms}).find("lease"), std::string::npos);
+  EXPECT_EQ(refuses({.lease = 24h}), "");
+  EXPECT_NE(refuses({.lease = 24h + 1us}).find("lease"), std::string::npos);
+  EXPECT_EQ(refuses({.lease = 30s, .heartbeat_every = 10s}), "");
+  EXPECT_NE(refuses({.lease = 30s, .heartbeat_every = 10s + 1us}).find("heartbeat_every"),
+            std::string::npos);
+  EXPECT_NE(refuses({.heartbeat_every = 0s}).find("heartbeat_every"), std::string::npos);
+  EXPECT_NE(refuses({.max_waiting = 1}).find("max_waiting"), std::string::npos);
+  EXPECT_NE(refuses({.max_waiting = 1'000'001}).find("max_waiting"), std::string::npos);
+  EXPECT_NE(refuses({.max_workers = 0}).find("max_workers"), std::string::npos);
+  EXPECT_NE(refuses({.threads = 1'025}).find("threads"), std::string::npos);
+}
+
+TEST_F(QueueTest, OneQueueTakesHalfOfTheRoomAndAllOfThemAllOfIt) {
+  Make({.max_waiting = 4});
+  EXPECT_EQ(queue_->GetCapacity().free(), 4U);
+  const auto first = Offer(Plain("dead"));
+  Offer(Plain("dead"));
+  const auto third = Next(Plain("dead"));
+  const auto full = queue_->Offer(third);
+  EXPECT_EQ(full.disposition, Disposition::kBackpressure) << "for others there is room";
+  EXPECT_EQ(full.cause, "2 attempts wait for workers of queue 'dead' already");
+  EXPECT_TRUE(std::holds_alternative<executor::Absent>(Inspect(third)));
+  Offer(Plain("b"));
+  Offer(Plain("c"));
+  const auto all = queue_->Offer(Next(Plain("d")));
+  EXPECT_EQ(all.error, DispatchError::kNoCapacity);
+  EXPECT_EQ(all.cause, "4 attempts wait for workers already");
+  EXPECT_EQ(queue_->GetCapacity().free(), 0U);
+  EXPECT_EQ(judge_.capacity_changes, 0);
+  queue_->Settled({&first.key, 1});
+  EXPECT_EQ(judge_.capacity_changes, 1);
+  EXPECT_EQ(queue_->Offer(third).disposition, Disposition::kDispatched);
+  // What runs takes no room from what waits.
+  const auto who = Hire("w", {}, {{"b", 1}});
+  const auto polled = Poll(who, 0s, {{"b", 1}});
+  EXPECT_EQ(queue_->GetCapacity().free(), 0U);
+  Begin(who, polled->assignments.at(0).start_token);
+  EXPECT_EQ(queue_->GetCapacity().free(), 1U);
+  EXPECT_EQ(queue_->GetCapacity().used, 4U);
+  EXPECT_EQ(judge_.capacity_changes, 2);
+}
+
+TEST_F(QueueTest, WhatReliesOnThisHostIsRefused) {
+  Make();
+  const auto cause = [&](model::Task task) {
+    const auto result = queue_->Offer(Next(std::move(task)));
+    EXPECT_EQ(result.disposition,
+              result.cause.empty() ? Disposition::kDispatched : Disposition::kRefused);
+    return result.cause;
+  };
+  model::Task task = Plain();
+  task.cwd = "sub";
+  EXPECT_NE(cause(task).find("cwd 'sub' is below the folder"), std::string::npos);
+  task.cwd = "/srv";
+  task.env_file = {"/etc/env", "my.env"};
+  EXPECT_NE(cause(task).find("env_file 'my.env'"), std::string::npos);
+  task.env_file = {"/etc/env"};
+  EXPECT_EQ(cause(task), "");
+  task.action = model::ShellAction{.script = "cp x $HEADWORKS_SCRATCH", .shell = {}};
+  EXPECT_NE(cause(task).find("HEADWORKS_SCRATCH"), std::string::npos);
+}
+
+TEST_F(QueueTest, LabelsAndQueuesSayWhoGetsWhat) {
+  Make();
+  const auto gpu = Hire("gpu", {"region=eu", "gpu"}, {{"default", 9}, {"big", 1}});
+  const auto cpu = Hire("cpu");
+  Offer(Plain("", {"gpu"}));
+  Offer(Plain("", {"gpu", "region=us"}));
+  const auto plain = Offer(Plain());
+  Offer(Plain("big"));
+  const auto got = Poll(cpu, 0s, {{"default", 9}});
+  ASSERT_EQ(got->assignments.size(), 1U) << "what it may not have is no hindrance (I11)";
+  EXPECT_EQ(got->assignments[0].attempt, plain.key);
+  EXPECT_EQ(Poll(gpu, 0s, {{"default", 9}, {"big", 1}})->assignments.size(), 2U);
+  EXPECT_EQ(queue_->Figures().waiting.at("default"), 3U);
+}
+
+TEST_F(QueueTest, APollWaitsForWhatComesOrForItsEnd) {
+  Make({.lease = 60s, .heartbeat_every = 15s});
+  const auto who = Hire("w");
+  const auto early = Poll(who, 10s);
+  Pass(10s - 1us);
+  EXPECT_FALSE(early.came());
+  Pass(1us);
+  ASSERT_TRUE(early.came());
+  EXPECT_TRUE(early->assignments.empty());
+  const auto late = Poll(who, 60s);
+  const auto later = Poll(who, 60s);
+  Offer(Plain());
+  ASSERT_TRUE(late.came());
+  EXPECT_EQ(late->assignments.size(), 1U);
+  EXPECT_FALSE(later.came()) << "only one gets it";
+  Pass(15s);
+  EXPECT_TRUE(later.came()) << "no poll waits longer than a heartbeat";
+}
+
+TEST_F(QueueTest, PollsOfAWorkerHaveABound) {
+  Make();
+  const auto who = Hire("w");
+  std::vector<Answer<worker_api::Polled>> polls;
+  for (int i = 0; i < 64; ++i) polls.push_back(Poll(who, 10s));
+  EXPECT_FALSE(polls[0].came());
+  const auto last = Poll(who, 10s);
+  ASSERT_TRUE(polls[0].came());
+  EXPECT_TRUE(polls[0]->assignments.empty());
+  EXPECT_FALSE(polls[1].came());
+  EXPECT_FALSE(last.came());
+}
+
+TEST_F(QueueTest, WhatWorkersSayOfThemselvesHasBounds) {
+  Make({.max_workers = 3});
+  const auto refuses = [&](worker_api::Registration registration) {
+    registration.who.tenant = TenantId("public");
+    if (registration.who.worker.empty()) registration.who.worker = "w";
+    registration.who.incarnation = "one";
+    if (registration.slots.empty()) registration.slots = {{"default", 1}};
+    Answer<worker_api::Welcome> welcome;
+    queue_->Register(std::move(registration), welcome.Done());
+    return *welcome ? std::string() : (*welcome).error().message;
+  };
+  EXPECT_EQ(refuses({.who = {.worker = std::string(64, 'w')}}), "");
+  EXPECT_NE(refuses({.who = {.worker = std::string(65, 'w')}}).find("no name"), std::string::npos);
+  EXPECT_NE(refuses({.who = {.worker = "a/b"}}).find("\"a/b\" is no name"), std::string::npos);
+  EXPECT_EQ(refuses({.slots = {{"q", 10'000}}}), "");
+  EXPECT_NE(refuses({.slots = {{"q", 10'000}, {"r", 1}}}).find("10001 slots"), std::string::npos);
+  EXPECT_NE(refuses({.slots = {{"q", 0}}}).find("no slots"), std::string::npos);
+  std::map<std::string, std::uint32_t> queues;
+  for (int i = 0; i < 64; ++i) queues[fmt::format("q{}", i)] = 1;
+  EXPECT_EQ(refuses({.slots = queues}), "");
+  queues["one-more"] = 1;
+  EXPECT_NE(refuses({.slots = queues}).find("65 queues"), std::string::npos);
+  EXPECT_EQ(refuses({.labels = std::vector<std::string>(64, std::string(128, 'l'))}), "");
+  EXPECT_NE(refuses({.labels = {std::string(129, 'l')}}).find("128 bytes"), std::string::npos);
+  EXPECT_NE(refuses({.labels = std::vector<std::string>(65, "l")}).find("65 labels"),
+            std::string::npos);
+  EXPECT_NE(refuses({.version = std::string(257, 'v')}).find("version"), std::string::npos);
+  EXPECT_NE(refuses({.protocol = 2}).find("protocol 2, this engine 1"), std::string::npos);
+  EXPECT_EQ(refuses({.who = {.worker = "third"}}), "");
+  EXPECT_NE(refuses({.who = {.worker = "fourth"}}).find("3 workers are registered"),
+            std::string::npos);
+  EXPECT_EQ(refuses({.who = {.worker = "third"}}), "") << "who is there may say it again";
+  const worker_api::Identity third{TenantId("public"), "third", "one"};
+  EXPECT_EQ((*Poll(third, 60s + 1us)).error().code, Code::kInvalidArgument);
+  EXPECT_EQ((*Poll(third, 0s, {{"default", 2}})).error().code, Code::kInvalidArgument);
+  EXPECT_EQ((*Poll(third, 0s, {{"other", 1}})).error().code, Code::kInvalidArgument);
+  EXPECT_EQ((*Poll(third, 0s, {{"default", 0}})).error().code, Code::kInvalidArgument);
+  EXPECT_EQ((*Poll({TenantId("public"), "third", "two"})).error().code, Code::kNotFound);
+  EXPECT_EQ((*Beat(third, std::vector<std::string>(10'001))).error().code, Code::kInvalidArgument);
+}
+
+TEST_F(QueueTest, TwoWorkersOfOneNameAreTwoAndOneWarning) {
+  Make();
+  Hire("twin");
+  EXPECT_TRUE(warnings_.lines.empty());
+  Answer<worker_api::Welcome> welcome;
+  queue_->Register({.who = {TenantId("public"), "twin", "two"}, .slots = {{"default", 1}}},
+                   welcome.Done());
+  queue_->Register({.who = {TenantId("public"), "twin", "two"}, .slots = {{"default", 1}}},
+                   Answer<worker_api::Welcome>().Done());
+  EXPECT_TRUE(*welcome);
+  EXPECT_EQ(warnings_.lines.size(), 1U);
+  EXPECT_EQ(queue_->Workers().size(), 2U);
+}
+
+TEST_F(QueueTest, ALeaseEndsWhenItEndsAndAnyWordExtendsIt) {
+  Make();
+  const auto who = Hire("w");
+  const auto attempt = Next(Plain());
+  const auto token = Run(who, attempt);
+  Pass(60s - 1us);
+  EXPECT_TRUE(judge_.ended.empty());
+  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kGoOn);
+  Pass(60s - 1us);
+  EXPECT_TRUE(judge_.ended.empty());
+  Log(token, {{.number = 1, .bytes = "x"}});
+  Pass(60s - 1us);
+  EXPECT_TRUE(judge_.ended.empty());
+  EXPECT_TRUE(std::holds_alternative<executor::Running>(Inspect(attempt)));
+  Pass(1us);
+  ASSERT_EQ(judge_.ended.size(), 1U);
+  EXPECT_EQ(judge_.ended[0].second.verdict, Verdict::kLost);
+  EXPECT_TRUE(std::holds_alternative<executor::Ended>(Inspect(attempt))) << "until it is settled";
+  queue_->Settled({&attempt.key, 1});
+  EXPECT_TRUE(std::holds_alternative<executor::Absent>(Inspect(attempt)));
+  EXPECT_EQ(queue_->Figures().lost, 1U);
+}
+
+TEST_F(QueueTest, WhoeverSleptItselfDeclaresNobodyLost) {
+  Make();
+  const auto who = Hire("w");
+  const auto token = Run(who, Next(Plain()));
+  clock_.Advance(5min);  // the machine was suspended
+  queue_->Tick();
+  EXPECT_TRUE(judge_.ended.empty());
+  Pass(59s);
+  EXPECT_TRUE(judge_.ended.empty());
+  EXPECT_TRUE(Beat(who, {token})->at(0).reply == Reply::kGoOn) << "nor forgot it";
+  Pass(60s);
+  EXPECT_EQ(judge_.ended.size(), 1U) << "awake for a lease";
+}
+
+TEST_F(QueueTest, WhatTheEngineSaysIsHeldHasALeaseFromThen) {
+  Make();
+  Pass(1h);
+  auto attempt = Next(Plain());
+  attempt.holder = "w/one";
+  EXPECT_TRUE(std::holds_alternative<executor::Running>(Inspect(attempt)));
+  ASSERT_EQ(queue_->Workers().size(), 1U);
+  EXPECT_FALSE(queue_->Workers()[0].registered);
+  EXPECT_TRUE(queue_->Workers()[0].held.at(0).begun);
+  Pass(60s - 1us);
+  EXPECT_TRUE(judge_.ended.empty());
+  Pass(1us);
+  EXPECT_EQ(judge_.ended.size(), 1U);
+}
+
+TEST_F(QueueTest, WhatIsNotBegunWithinALeaseGoesBackToItsPlace) {
+  Make();
+  const auto slow = Hire("slow");
+  const auto first = Offer(Plain());
+  const auto second = Offer(Plain());
+  EXPECT_EQ(Poll(slow)->assignments.at(0).attempt, first.key);
+  EXPECT_TRUE(std::get<executor::Pending>(Inspect(second)).in_line);
+  EXPECT_FALSE(std::get<executor::Pending>(Inspect(first)).in_line);
+  Pass(60s);
+  EXPECT_TRUE(std::get<executor::Pending>(Inspect(first)).in_line);
+  const auto quick = Hire("quick");
+  EXPECT_EQ(Poll(quick)->assignments.at(0).attempt, first.key) << "to the front";
+  EXPECT_EQ(queue_->Figures().returned, 1U);
+  EXPECT_TRUE(judge_.heard.empty()) << "and nobody is told";
+}
+
+TEST_F(QueueTest, WhatWaitsSaysForWhat) {
+  Make();
+  const auto attempt = Offer(Plain("big", {"gpu", "a"}));
+  EXPECT_EQ(std::get<executor::Pending>(Inspect(attempt)).reason,
+            "waits for a worker of queue 'big' with a, gpu since 2026-01-01T01:00:00.000000Z; 0 "
+            "such workers are there");
+  Hire("w", {"a", "b", "gpu"}, {{"big", 1}});
+  EXPECT_NE(std::get<executor::Pending>(Inspect(attempt)).reason.find("; 1 such"),
+            std::string::npos);
+}
+
+TEST_F(QueueTest, WhatIsCancelledBeforeItBeginsIsEndedByTheGate) {
+  Make();
+  const auto attempt = Offer(Plain());
+  judge_.reply = Reply::kAskAgain;
+  queue_->Cancel(attempt.key);
+  ASSERT_EQ(judge_.heard.size(), 1U);
+  EXPECT_EQ(judge_.heard[0].kind, Word::Kind::kStarted);
+  EXPECT_EQ(Poll(Hire("w"))->assignments.size(), 0U) << "nobody gets it any more";
+  queue_->Cancel(attempt.key);
+  EXPECT_EQ(judge_.heard.size(), 1U);
+  Pass(1s);
+  EXPECT_EQ(judge_.heard.size(), 2U) << "it was not judged";
+  EXPECT_TRUE(std::holds_alternative<executor::Pending>(Inspect(attempt)));
+  // An engine that lets it in, because it knows of no cancel, hears that it is over.
+  judge_.reply = Reply::kGoOn;
+  Pass(1s);
+  ASSERT_EQ(judge_.heard.size(), 4U);
+  EXPECT_EQ(judge_.heard[3].kind, Word::Kind::kVerdict);
+  EXPECT_EQ(judge_.heard[3].holder, judge_.heard[2].holder);
+  EXPECT_EQ(judge_.heard[3].outcome.verdict, Verdict::kCancelled);
+  EXPECT_TRUE(judge_.ended.empty()) << "never by its own word (I5)";
+}
+
+TEST_F(QueueTest, AStartThatCameFirstIsCancelledAsWhatRuns) {
+  Make();
+  const auto who = Hire("w");
+  const auto attempt = Offer(Plain());
+  const auto token = Token(who);
+  judge_.reply = Reply::kStop;  // somebody is in
+  queue_->Cancel(attempt.key);
+  judge_.reply = Reply::kGoOn;  // and it is this one
+  const auto started = Begin(who, token);
+  EXPECT_EQ(started->reply, Reply::kCancel);
+  EXPECT_FALSE(started->work_token.empty());
+}
+
+TEST_F(QueueTest, ACancelIsToldOnceAtOnceAndThenWithEachBeat) {
+  Make();
+  const auto who = Hire("w");
+  const auto attempt = Next(Plain());
+  const auto token = Run(who, attempt);
+  const auto beat = Beat(who, {token}, 10s);
+  EXPECT_FALSE(beat.came());
+  queue_->Cancel(attempt.key);
+  ASSERT_TRUE(beat.came());
+  EXPECT_EQ(beat->at(0).reply, Reply::kCancel);
+  judge_.reply = Reply::kCancel;
+  const auto next = Beat(who, {token}, 10s);
+  EXPECT_FALSE(next.came());
+  Pass(10s);
+  ASSERT_TRUE(next.came());
+  EXPECT_EQ(next->at(0).reply, Reply::kCancel);
+}
+
+TEST_F(QueueTest, AStopAndARefusedTokenAnswerABeatAtOnce) {
+  Make();
+  const auto who = Hire("w");
+  const auto token = Run(who, Next(Plain()));
+  judge_.reply = Reply::kStop;
+  const auto stopped = Beat(who, {token}, 10s);
+  ASSERT_TRUE(stopped.came());
+  EXPECT_EQ(stopped->at(0).reply, Reply::kStop);
+  EXPECT_EQ(queue_->Figures().stale_words, 1U);
+  judge_.reply = Reply::kGoOn;
+  const auto mixed = Beat(who, {token, "forged"}, 10s);
+  ASSERT_TRUE(mixed.came());
+  EXPECT_EQ(mixed->at(0).reply, Reply::kGoOn);
+  EXPECT_EQ(mixed->at(1).reply, Reply::kStop);
+  const auto other = Hire("other");
+  EXPECT_EQ(Beat(other, {token})->at(0).reply, Reply::kStop) << "another's token";
+}
+
+TEST_F(QueueTest, ABeatThatCouldNotBeJudgedIsSaidAgainUntilItsEnd) {
+  Make();
+  const auto who = Hire("w");
+  const auto token = Run(who, Next(Plain()));
+  judge_.reply = Reply::kAskAgain;
+  const auto beat = Beat(who, {token}, 10s);
+  const std::size_t words = judge_.heard.size();
+  Pass(3s);
+  EXPECT_GE(judge_.heard.size(), words + 2);
+  EXPECT_FALSE(beat.came());
+  judge_.reply = Reply::kStop;
+  Pass(1s);
+  ASSERT_TRUE(beat.came()) << "and heard once it could";
+  EXPECT_EQ(beat->at(0).reply, Reply::kStop);
+}
+
+TEST_F(QueueTest, LinesAreStoredOnceHoweverOftenTheyAreSaid) {
+  Make();
+  const auto who = Hire("w");
+  const auto token = Run(who, Next(Plain()));
+  const std::vector<log_store::Line> lines{{.number = 1, .bytes = "a"},
+                                           {.number = 2, .bytes = "b"}};
+  const auto first = Log(token, lines);
+  const auto again = Log(token, lines);
+  EXPECT_FALSE(first.came()) << "not before they are stored (I6)";
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(**first, Reply::kGoOn);
+  EXPECT_EQ(**again, Reply::kGoOn);
+  Make();  // the next engine's
+  const auto later = Log(token, {{.number = 2, .bytes = "b"}, {.number = 3, .bytes = "c"}});
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(**later, Reply::kGoOn);
+  const auto page = logs_->Read({.tenant = TenantId("public"), .run = RunNo(1)});
+  ASSERT_EQ(page->entries.size(), 3U);
+  EXPECT_EQ(page->entries[2].line.bytes, "c");
+  EXPECT_FALSE(queue_->RunNext());
+}
+
+TEST_F(QueueTest, OutputIsKeptUpToItsBoundAndCutWithANote) {
+  Make({.max_log_bytes = 100});
+  const auto who = Hire("w");
+  const auto token = Run(who, Next(Plain()));
+  Log(token, {{.number = 1, .bytes = std::string(84, 'x')}});  // and 16 for the line
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(queue_->GetMetrics().lines_dropped, 0U);
+  Log(token, {{.number = 2, .bytes = ""}, {.number = 3, .bytes = "y"}});
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(queue_->GetMetrics().lines_dropped, 2U);
+  const auto page = logs_->Read({.tenant = TenantId("public"), .run = RunNo(1)});
+  ASSERT_EQ(page->entries.size(), 2U);
+  EXPECT_EQ(page->entries[1].line.stream, log_store::Stream::kNote);
+  EXPECT_EQ(page->entries[1].line.bytes, "cut here: more than 100 bytes of output");
+}
+
+TEST_F(QueueTest, LinesThatWaitToBeStoredHaveABound) {
+  Make({.max_waiting_log_bytes = 100});
+  const auto who = Hire("w");
+  const auto token = Run(who, Next(Plain()));
+  const auto large = Log(token, {{.number = 1, .bytes = std::string(200, 'x')}});
+  const auto more = Log(token, {{.number = 2, .bytes = "y"}});
+  EXPECT_FALSE(large.came()) << "by itself it is taken";
+  ASSERT_TRUE(more.came());
+  EXPECT_EQ((*more).error().code, Code::kUnavailable);
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_TRUE(large.came());
+  EXPECT_FALSE(Log(token, {{.number = 2, .bytes = std::string(84, 'y')}}).came());
+  EXPECT_EQ((*Log(token, {{.number = 3, .bytes = ""}})).error().code, Code::kUnavailable);
+  EXPECT_EQ((*Log(token, {{.number = 4, .bytes = std::string((64 << 10) + 1, 'z')}})).error().code,
+            Code::kInvalidArgument);
+}
+
+TEST_F(QueueTest, AVerdictIsCheckedAtThisBorder) {
+  Make();
+  const auto who = Hire("w");
+  const auto outcome = [&](model::Outcome said) {
+    const auto attempt = Next(Plain());
+    const auto token = Run(who, attempt);
+    clock_.Advance(1s);
+    const auto reply = Complete(token, std::move(said));
+    queue_->Settled({&attempt.key, 1});
+    EXPECT_TRUE(*reply);
+    return judge_.heard.back().outcome;
+  };
+  // {"x":"..."} is 8 bytes and its text.
+  const auto output = [](std::size_t bytes) {
+    return fmt::format(R"({{"x":"{}"}})", std::string(bytes - 8, 'y'));
+  };
+  EXPECT_EQ(outcome({.output = output(1 << 20)}).output.size(), std::size_t{1} << 20);
+  const auto large = outcome({.output = output((1 << 20) + 1)});
+  EXPECT_EQ(large.verdict, Verdict::kFailed);
+  EXPECT_EQ(large.reason, model::Reason::kOutput);
+  EXPECT_TRUE(large.output.empty());
+  EXPECT_EQ(outcome({.output = "7"}).reason, model::Reason::kOutput);
+  EXPECT_EQ(outcome({.verdict = Verdict::kRetry, .output = "7"}).reason, model::Reason::kError);
+
+  const auto failed = outcome({.verdict = Verdict::kFailed,
+                               .reason = model::Reason::kRunTimeout,
+                               .error = std::string(4095, 'e') + "ü",
+                               .started_at = Instant(1s),
+                               .ended_at = Instant(2s)});
+  EXPECT_EQ(failed.reason, model::Reason::kError) << "that reason is the engine's";
+  EXPECT_EQ(failed.error, std::string(4095, 'e')) << "no half characters";
+  EXPECT_EQ(failed.ended_at, clock_.Now()) << "whatever its worker's clock says";
+  EXPECT_EQ(failed.ended_at - failed.started_at, 1s);
+  EXPECT_EQ(outcome({.verdict = Verdict::kRetry, .reason = model::Reason::kExitCode}).reason,
+            model::Reason::kExitCode);
+
+  EXPECT_EQ(outcome({.verdict = Verdict::kSnoozed, .not_before = Instant(1s)}).not_before,
+            clock_.Now());
+  EXPECT_EQ(outcome({.verdict = Verdict::kSnoozed, .not_before = kNever}).not_before,
+            clock_.Now() + 24h * 365);
+  EXPECT_EQ((*Complete(Run(who, Next(Plain())), {.verdict = Verdict::kLost})).error().code,
+            Code::kInvalidArgument);
+  EXPECT_EQ((*Complete("forged", {})).error().code, Code::kPermissionDenied);
+}
+
+TEST_F(QueueTest, AnOutputIsAsItsTaskDeclares) {
+  Make();
+  const auto who = Hire("w");
+  model::Task task = Plain();
+  task.output.type_json = R"({"n":"integer"})";
+  const auto token = Run(who, Next(task));
+  Complete(token, {.output = R"({"n":"many"})"});
+  EXPECT_EQ(judge_.heard.back().outcome.reason, model::Reason::kOutput);
+}
+
+TEST_F(QueueTest, WhatCannotBeResolvedEndsItsAttempt) {
+  Make();
+  const auto who = Hire("w");
+  const auto verdict = [&](Result<executor::Resolved> answer) {
+    given_.answer = std::move(answer);
+    const auto attempt = Offer(Plain());
+    EXPECT_EQ(Begin(who, Token(who))->reply, Reply::kStop);
+    queue_->Settled({&attempt.key, 1});
+    return judge_.heard.back().outcome;
+  };
+  const auto expression = verdict(Error{Code::kInvalidArgument, "no such field"});
+  EXPECT_EQ(expression.verdict, Verdict::kFailed);
+  EXPECT_EQ(expression.reason, model::Reason::kExpression);
+  EXPECT_EQ(expression.error, "no such field");
+  EXPECT_EQ(verdict(Error{Code::kCorrupt, "bad"}).reason, model::Reason::kDispatchFailed);
+  const auto later = verdict(Error{Code::kUnavailable, "locked"});
+  EXPECT_EQ(later.verdict, Verdict::kSnoozed);
+  EXPECT_EQ(later.not_before, clock_.Now() + 1s);
+  executor::Resolved moved;
+  moved.rendered.emplace();
+  moved.rendered->cwd = "there";
+  EXPECT_NE(verdict(moved).error.find("cwd 'there'"), std::string::npos);
+}
+
+TEST_F(QueueTest, AJobIsTheTaskAloneWithAllThatItNeeds) {
+  Make();
+  const auto who = Hire("w");
+  model::WorkflowDefinition definition;
+  definition.name.workflow = "w";
+  definition.env = {{"A", "1"}};
+  definition.tasks.push_back({.id = "a", .action = model::ExecAction{{"work"}}});
+  model::Task task{.id = "b", .needs = {"a"}, .action = model::ExecAction{{"more"}}};
+  task.when = {"true"};
+  task.pool = "p";
+  task.weight = 3;
+  task.timeout = 5s;
+  task.trigger_rule = model::TriggerRule::kAllDone;
+  task.deadline = 1h;
+  task.idempotency_key = "mine";
+  definition.tasks.push_back(task);
+  auto attempt = Next(Plain());
+  attempt.workflow = *model::Workflow::Create(std::move(definition));
+  attempt.key.task = TaskNo(1);
+  attempt.timeout = 5s;
+  attempt.try_no = 2;
+  EXPECT_EQ(queue_->Offer(attempt).disposition, Disposition::kDispatched);
+  const auto job = Begin(who, Token(who))->job;
+  EXPECT_EQ(job.attempt, attempt.key);
+  EXPECT_EQ(job.task, "b");
+  EXPECT_EQ(job.version, attempt.workflow->version());
+  EXPECT_EQ(job.try_no, 2);
+  EXPECT_EQ(job.timeout, 5s);
+  EXPECT_EQ(job.idempotency_key, "mine");
+  const auto alone = model::Workflow::FromCanonicalJson(job.definition_json);
+  ASSERT_TRUE(alone) << alone.error().message;
+  ASSERT_EQ((*alone)->size(), 1U);
+  const model::Task& said = (*alone)->task(TaskNo(0));
+  EXPECT_EQ(std::get<model::ExecAction>(said.action).argv, std::vector<std::string>{"more"});
+  EXPECT_TRUE(said.needs.empty() && said.when.empty() && said.pool.empty());
+  EXPECT_EQ((*alone)->definition().env.at("A"), "1");
+}
+
+TEST_F(QueueTest, AVerdictOfAnUnknownAttemptBringsItsRunToMind) {
+  Make();
+  const auto who = Hire("w");
+  const auto attempt = Next(Plain());
+  const auto token = Run(who, attempt);
+  Make();  // the next engine's
+  const std::size_t words = judge_.heard.size();
+  EXPECT_EQ(**Complete(token, {}), Reply::kAskAgain);
+  EXPECT_EQ(judge_.heard.at(words).kind, Word::Kind::kHeartbeat);
+  auto known = attempt;
+  known.holder = "w/one";
+  EXPECT_TRUE(std::holds_alternative<executor::Running>(Inspect(known)));
+  EXPECT_EQ(**Complete(token, {}), Reply::kGoOn);
+  EXPECT_EQ(judge_.heard.back().kind, Word::Kind::kVerdict);
+}
+
+TEST_F(QueueTest, FiguresFollowWhatHappens) {
+  Make();
+  const auto who = Hire("w");
+  const auto attempt = Next(Plain());
+  const auto token = Run(who, attempt);
+  EXPECT_EQ(queue_->GetMetrics().active, 1U);
+  EXPECT_EQ(queue_->GetMetrics().max, 100U);
+  Pass(2s);
+  Complete(token, {.verdict = Verdict::kRetry});
+  queue_->Settled({&attempt.key, 1});
+  const auto metrics = queue_->GetMetrics();
+  EXPECT_EQ(metrics.active, 0U);
+  EXPECT_EQ(metrics.executed, 1U);
+  EXPECT_EQ(metrics.failed, 1U);
+  EXPECT_EQ(metrics.mean_duration, 2s);
+  EXPECT_EQ(queue_->Figures().workers, 1U);
+  EXPECT_TRUE(queue_->List().empty());
+}
+
+TEST_F(QueueTest, AWorkerThatIsNotHeardForALeaseIsForgotten) {
+  Make();
+  const auto who = Hire("w");
+  Pass(59s);
+  EXPECT_TRUE(*Poll(who));
+  Pass(59s);
+  EXPECT_EQ(queue_->Workers().size(), 1U);
+  Pass(2s);
+  EXPECT_TRUE(queue_->Workers().empty());
+  EXPECT_EQ((*Poll(who)).error().code, Code::kNotFound);
+}
+
+TEST_F(QueueTest, ADrainAnswersAllThatWaitsAndTakesNothing) {
+  Make();
+  const auto who = Hire("w");
+  const auto token = Run(who, Next(Plain()));
+  const auto poll = Poll(who, 10s);
+  const auto beat = Beat(who, {token}, 10s);
+  EXPECT_TRUE(queue_->Drain(1h));
+  EXPECT_TRUE(poll.came() && poll->assignments.empty());
+  EXPECT_TRUE(beat.came());
+  EXPECT_TRUE(judge_.ended.empty());
+  EXPECT_EQ(queue_->Offer(Next(Plain())).error, DispatchError::kNoCapacity);
+  EXPECT_EQ((*Complete(token, {})).error().code, Code::kUnavailable);
+  EXPECT_EQ((*Beat(who, {token})).error().code, Code::kUnavailable);
+  EXPECT_EQ(queue_->GetCapacity().free(), 0U);
+}
+
+}  // namespace
+}  // namespace headworks::executor_queue
