@@ -1,6 +1,7 @@
 """Workers: real processes, a real network, and what goes wrong between them."""
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -400,6 +401,34 @@ class OtherLanguagesTest(WorkersCase):
         self.until_exists("b.here")
         self.hw("runs", "cancel", "@last")
         self.ended("cancelled")
+
+    def test_many_sessions_and_long_polls(self):
+        """50 and 500 over two processes; HEADWORKS_SESSIONS and HEADWORKS_CLIENTS say otherwise."""
+        sessions = int(os.environ.get("HEADWORKS_SESSIONS", "50"))
+        clients = []
+        each = sessions // int(os.environ.get("HEADWORKS_CLIENTS", "2"))
+        for n in range(sessions // each):
+            output = open(self.dir / f"sessions-{n}", "w+")
+            client = subprocess.Popen(
+                [self.python, ROOT / "tests/functional/worker_sessions.py", self.server, f"c{n}",
+                 str(each), "10"], env=self.speaker, stdout=output, stderr=subprocess.STDOUT)
+            client.output = output
+            self.addCleanup(self._end, client)
+            clients.append(client)
+        for client in clients:
+            self.until_said(client, "ready")
+        status = pathlib.Path(f"/proc/{self.engine.pid}/status").read_text()
+        self.assertLess(int(re.search(r"Threads:\s+(\d+)", status)[1]), 100, "a poll is no thread")
+        self.begin(*((f"t{n}", "true") for n in range(200)))
+        self.ended()
+        done = 0
+        for client in clients:
+            client.terminate()
+            self.ends(client, OK)
+            counts = json.loads(self.text(client).splitlines()[-1])
+            self.assertEqual(counts.keys() - {"polls", "done"}, set())
+            done += counts.get("done", 0)
+        self.assertEqual(done, 200)
 
     def test_another_protocol_is_refused(self):
         for protocol, code in ((0, "FAILED_PRECONDITION"), (1, "OK"), (2, "FAILED_PRECONDITION")):
