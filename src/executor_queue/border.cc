@@ -67,8 +67,9 @@ Reason ReasonOf(Verdict verdict, Reason said) {
     case Verdict::kSucceeded:
     case Verdict::kSkipped:
     case Verdict::kInterrupted:
-    case Verdict::kLost:
       return Reason::kNone;
+    case Verdict::kLost:
+      return Reason::kLost;
     case Verdict::kSnoozed:
       return Reason::kSnooze;
     case Verdict::kCancelled:
@@ -161,8 +162,8 @@ worker_api::Identity IdentityOf(const TenantId& tenant, std::string_view holder)
 Result<Outcome> CheckOutcome(const model::Task& task, Outcome said, Instant began, Instant now) {
   const auto number = static_cast<unsigned>(said.verdict);
   if (number < static_cast<unsigned>(Verdict::kSucceeded) ||
-      number >= static_cast<unsigned>(Verdict::kLost))
-    return Bad(fmt::format("{} is no verdict that a holder gives", number));
+      number > static_cast<unsigned>(Verdict::kLost))
+    return Bad(fmt::format("{} is no verdict", number));
   said.reason = ReasonOf(said.verdict, said.reason);
   Cut(said.error);
   said.started_at = began;

@@ -27,7 +27,7 @@ std::string HolderOf(const worker_api::Identity& who);
 worker_api::Identity IdentityOf(const TenantId& tenant, std::string_view holder);
 
 /// What is made of a verdict.  Texts are cut, times are this clock's, and an output that is none
-/// is a failure of the task's.  kInvalidArgument: no verdict that a holder can give.
+/// is a failure of the task's.  kInvalidArgument: no verdict.
 Result<model::Outcome> CheckOutcome(const model::Task& task, model::Outcome said, Instant began,
                                     Instant now);
 

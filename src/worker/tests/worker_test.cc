@@ -1,6 +1,7 @@
 #include "headworks/worker/worker.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -272,6 +273,25 @@ TEST_F(WorkerTest, ALongCutStopsTheCodeBeforeTheLeaseEnds) {
   EXPECT_EQ(worker_->Figures().stopped_for_lease, 1U);
   line_->Cut(false);
   EXPECT_EQ(End(run).state, model::RunState::kSucceeded);
+}
+
+TEST_F(WorkerTest, ASupervisorThatDiesIsALossOfWhatItRan) {
+  OpenEngine();
+  StartWorker();
+  WorkflowBuilder flow("flow");
+  flow.Task("a").Run("[ -e " + folder_ + "/begun ] && exit 0; touch " + folder_ +
+                     "/begun; exec sleep 600");
+  const RunHandle run = Begin(flow);
+  ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(folder_ + "/begun"); }));
+  pid_t supervisor = 0;
+  std::ifstream(folder_ + "/worker/supervisor.lock") >> supervisor;
+  ASSERT_GT(supervisor, 0);
+  ASSERT_EQ(kill(supervisor, SIGKILL), 0);
+  EXPECT_EQ(End(run).state, model::RunState::kSucceeded);
+  const auto attempts = Attempts(run);
+  ASSERT_EQ(attempts.size(), 2U);
+  EXPECT_EQ(attempts[0].outcome.verdict, model::Verdict::kLost);
+  EXPECT_EQ(attempts[0].outcome.reason, model::Reason::kLost);
 }
 
 TEST_F(WorkerTest, AFunctionThatDoesNotStopEndsTheProgram) {
