@@ -5,9 +5,11 @@
 namespace headworks::executor {
 
 ScopedLogger ForAttempt(Logger& log, const Attempt& attempt) {
+  const std::string task =
+      attempt.workflow ? attempt.task().id : "number " + std::to_string(attempt.key.task.value);
   return ScopedLogger(log, {{"tenant", attempt.key.tenant.value},
                             {"run", std::to_string(attempt.key.run.value)},
-                            {"task", attempt.task().id},
+                            {"task", task},
                             {"try", std::to_string(attempt.try_no)},
                             {"epoch", std::to_string(attempt.key.epoch.value)}});
 }
