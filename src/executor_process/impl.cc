@@ -68,7 +68,8 @@ Status ProcessExecutor::Impl::Open() {
   return folder_->Clear();
 }
 
-executor::OfferResult ProcessExecutor::Impl::Offer(const executor::Attempt& attempt) {
+executor::OfferResult ProcessExecutor::Impl::Offer(const executor::Attempt& attempt,
+                                                   std::optional<Duration> kill_at) {
   using executor::DispatchError;
   if (std::holds_alternative<model::FunctionAction>(attempt.task().action)) {
     return executor::NotTaken(
@@ -95,7 +96,7 @@ executor::OfferResult ProcessExecutor::Impl::Offer(const executor::Attempt& atte
     return executor::NotTaken(DispatchError::kNoCapacity,
                               fmt::format("{} ended attempts wait to be settled", ended_.size()));
   }
-  live_.emplace(attempt.key, Live{.offer = attempt});
+  live_.emplace(attempt.key, Live{.offer = attempt, .kill_at = kill_at});
   jobs_.emplace_back(attempt);
   lock.unlock();
   work_.notify_one();

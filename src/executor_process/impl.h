@@ -38,7 +38,7 @@ class ProcessExecutor::Impl {
 
   Status Open();
   Status Start(executor::AttemptSink& sink);
-  executor::OfferResult Offer(const executor::Attempt& attempt);
+  executor::OfferResult Offer(const executor::Attempt& attempt, std::optional<Duration> kill_at);
   void Cancel(const model::AttemptKey& key);
   executor::Capacity GetCapacity() const;
   Result<std::vector<executor::Inspection>> Inspect(std::span<const executor::Attempt> attempts);

@@ -58,7 +58,11 @@ Result<std::unique_ptr<ProcessExecutor>> ProcessExecutor::Open(ProcessExecutorOp
 
 Status ProcessExecutor::Start(executor::AttemptSink& sink) { return impl_->Start(sink); }
 executor::OfferResult ProcessExecutor::Offer(const executor::Attempt& attempt) {
-  return impl_->Offer(attempt);
+  return impl_->Offer(attempt, std::nullopt);
+}
+executor::OfferResult ProcessExecutor::OfferUntil(const executor::Attempt& attempt,
+                                                  Duration kill_at) {
+  return impl_->Offer(attempt, kill_at);
 }
 void ProcessExecutor::Cancel(const model::AttemptKey& key) { impl_->Cancel(key); }
 executor::Capacity ProcessExecutor::GetCapacity() const { return impl_->GetCapacity(); }

@@ -53,6 +53,18 @@ TEST_F(KillAt, WhatIsPastIsAtOnceAlsoBeforeTheStart) {
   executor_->KillAt(late.key, Duration(0));  // an unknown one is ignored
 }
 
+TEST_F(KillAt, WhatIsOfferedTooLateNeverBegins) {
+  const auto late = Next(Shell("touch " + File("begun")));
+  ASSERT_EQ(executor_->OfferUntil(late, clock_.Monotonic()).disposition,
+            model::Disposition::kDispatched);
+  EXPECT_EQ(sink_.Await(late.key).verdict, Verdict::kInterrupted);
+  EXPECT_NE(access(File("begun").c_str(), F_OK), 0);
+  const auto early = Next(Shell("touch " + File("begun")));
+  ASSERT_EQ(executor_->OfferUntil(early, clock_.Monotonic() + 60s).disposition,
+            model::Disposition::kDispatched);
+  EXPECT_EQ(sink_.Await(early.key).verdict, Verdict::kSucceeded);
+}
+
 TEST_F(KillAt, ACancelThatIsUnderWayStaysACancel) {
   const auto attempt = Running("trap '' TERM; while :; do sleep 1; done");
   executor_->Cancel(attempt.key);

@@ -98,6 +98,8 @@ class ProcessExecutor final : public executor::Executor {
   void Settled(std::span<const model::AttemptKey> keys) override;
   Status Drain(Duration timeout) override;
 
+  /// As Offer, and KillAt before anything of the attempt can begin.
+  executor::OfferResult OfferUntil(const executor::Attempt& attempt, Duration kill_at);
   /// Sees to it that no process of the attempt lives when the monotonic clock passes `at`, unless
   /// a later call moves that: they are killed then, without grace, by the supervisor, and so also
   /// if this process is stopped.  The attempt ends as interrupted.  What is past is at once.
