@@ -121,7 +121,8 @@ class Host final : public TaskHost {
     if (bytes_ > kMaxLogBytes) return;
     bytes_ += line.size() + 1;
     if (bytes_ > kMaxLogBytes) line = "[headworks: 64 MiB of log reached; the rest is not kept]";
-    Status status = ports_.lines.Append(entry_.attempt.key, ++lines_, ports_.clock.Now(), line);
+    Status status = ports_.lines.Append(entry_.attempt.key, ++lines_, ports_.clock.Now(), line,
+                                        entry_.stop.get_token());
     if (status) return;
     ++lost_lines_;
     lost_ = status.error().message;

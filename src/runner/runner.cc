@@ -58,7 +58,7 @@ class LogLines final : public executor_inline::LineSink {
  public:
   explicit LogLines(log_store::LogStore& logs) : logs_(logs) {}
   Status Append(const model::AttemptKey& key, std::int64_t number, Instant at,
-                std::string_view line) override {
+                std::string_view line, const std::stop_token& /*stop*/) override {
     const log_store::Batch batch{key,
                                  {{number, log_store::Stream::kStdout, at, std::string(line)}}};
     return logs_.Append({&batch, 1});

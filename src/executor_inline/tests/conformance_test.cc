@@ -16,7 +16,8 @@ class NoInputs final : public Resolver {
 
 class NoLines final : public executor_inline::LineSink {
  public:
-  Status Append(const model::AttemptKey&, std::int64_t, Instant, std::string_view) override {
+  Status Append(const model::AttemptKey&, std::int64_t, Instant, std::string_view,
+                const std::stop_token&) override {
     return {};
   }
 };

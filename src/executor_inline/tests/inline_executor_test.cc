@@ -101,8 +101,8 @@ class Inputs final : public executor::Resolver {
 
 class Lines final : public LineSink {
  public:
-  Status Append(const AttemptKey& key, std::int64_t number, Instant,
-                std::string_view line) override {
+  Status Append(const AttemptKey& key, std::int64_t number, Instant, std::string_view line,
+                const std::stop_token&) override {
     const std::scoped_lock lock(mutex_);
     if (broken) return Error{Code::kUnavailable, "disk full"};
     lines[key.epoch.value].emplace_back(number, line);

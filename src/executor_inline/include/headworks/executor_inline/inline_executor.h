@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string_view>
 
 #include "headworks/author/registry.h"
@@ -30,9 +31,10 @@ struct InlineOptions {
 class LineSink {
  public:
   virtual ~LineSink() = default;
-  /// `number` is 1-based within the attempt.  Stored when it returns.
+  /// `number` is 1-based within the attempt.  Stored when it returns.  Where it has to wait, it
+  /// waits no longer once `stop` is requested, which is the task's own; its line is lost then.
   virtual Status Append(const model::AttemptKey& key, std::int64_t number, Instant at,
-                        std::string_view line) = 0;
+                        std::string_view line, const std::stop_token& stop) = 0;
 };
 
 /// What an inline executor works with; all borrowed, all must outlive it.
