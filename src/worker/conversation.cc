@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace headworks::worker {
@@ -21,6 +22,8 @@ constexpr Duration kExtraBeatGap = std::chrono::milliseconds(200);
 constexpr Duration kExtraBeatWait = std::chrono::milliseconds(500);
 /// Polls beside the first of each queue.
 constexpr std::size_t kMostPolls = 4;
+/// Heartbeats under way, most of which are late.
+constexpr std::size_t kMostBeats = 8;
 /// A worker that is cordoned asks again.
 constexpr Duration kCordoned = std::chrono::seconds(5);
 
@@ -55,11 +58,15 @@ std::vector<Conversation::Action> Conversation::Next(Duration now) {
   due_ = Duration::max();
   if (end_) return actions;
   NextDrain(now, actions);
-  if (!registered_ && !registering_ && !leaving_) {
-    if (refusal_ && attempts_.empty()) {
-      end_ = *refusal_;
-      return actions;
-    }
+  if (end_) return actions;
+  if (refusal_) GiveUpRefused(now);
+  if (refusal_ && attempts_.empty() && !registering_ && !leaving_) {
+    end_ = *refusal_;
+    std::move(pending_.begin(), pending_.end(), std::back_inserter(actions));
+    pending_.clear();
+    return actions;
+  }
+  if ((!registered_ || refusal_) && !registering_ && !leaving_) {
     if (now >= register_retry_.at) {
       registering_ = true;
       actions.emplace_back(SayRegister{registration_});
@@ -128,7 +135,14 @@ void Conversation::NextForRunning(const model::AttemptKey& key, Held& held, Dura
     tell_(fmt::format("{} is stopped: the server has not answered for almost a lease of {}",
                       held.name, FormatDuration(lease_)));
     held.stopped = Stopped::kLease;
+    held.stopped_at = now;
     actions.emplace_back(Cancel{key});
+  }
+  if (const Duration at = DropAt(held); !held.dropping && now >= at) {
+    held.dropping = true;
+    actions.emplace_back(DropRest{key});
+  } else if (!held.dropping) {
+    Due(at);
   }
   if (!held.overdue && now >= HardEnd(held)) {
     held.overdue = true;
@@ -136,6 +150,13 @@ void Conversation::NextForRunning(const model::AttemptKey& key, Held& held, Dura
   }
   if (!held.fenced && held.stopped == Stopped::kNot) Due(SoftEnd(held));
   if (!held.overdue) Due(HardEnd(held));
+}
+
+/// Duration::max() = its lines wait for the engine, for as long as it takes.
+Duration Conversation::DropAt(const Held& held) const {
+  if (held.fenced || held.stopped == Stopped::kNot) return Duration::max();
+  if (held.stopped == Stopped::kLease) return std::min(held.stopped_at + held.grace, HardEnd(held));
+  return draining_ ? std::max(held.stopped_at, stop_at_) + held.grace : Duration::max();
 }
 
 std::uint32_t Conversation::FreeSlots(const std::string& queue, std::uint32_t slots) const {
@@ -179,8 +200,15 @@ void Conversation::NextBeats(Duration now, std::vector<Action>& actions) {
     uncovered |= held.beats == 0;
   }
   if (!any) return;
-  const bool full = std::ranges::any_of(beats_, [](const auto& each) { return each.second.full; });
-  if (!full) {
+  // One that is late says nothing of the next: it may be on a connection that is dead.
+  bool full = false;
+  for (const auto& [id, each] : beats_) {
+    if (!each.full) continue;
+    const Duration late_at = each.sent_at + each.wait + lease_ / 8;
+    if (now < late_at) Due(late_at);
+    full |= now < late_at;
+  }
+  if (!full && beats_.size() < kMostBeats) {
     const Duration at = std::max(beat_retry_.at, beat_not_before_);
     if (now < at) return Due(at);
     return SayBeats(true, std::min(heartbeat_every_, worker_api::kMaxWait), now, actions);
@@ -191,7 +219,7 @@ void Conversation::NextBeats(Duration now, std::vector<Action>& actions) {
 }
 
 void Conversation::SayBeats(bool full, Duration wait, Duration now, std::vector<Action>& actions) {
-  Beating beating{.attempts = {}, .sent_at = now, .full = full};
+  Beating beating{.attempts = {}, .sent_at = now, .wait = wait, .full = full};
   worker_api::Heartbeat heartbeat{.who = registration_.who, .work_tokens = {}, .wait = wait};
   for (auto& [key, held] : attempts_) {
     if (held.work_token.empty() || held.fenced || (!full && held.beats > 0)) continue;
@@ -208,13 +236,22 @@ void Conversation::SayBeats(bool full, Duration wait, Duration now, std::vector<
 void Conversation::NextDrain(Duration now, std::vector<Action>& actions) {
   if (!draining_) return;
   bool code = false;
+  Duration grace{};
   for (auto& [key, held] : attempts_) {
     if (held.stage != Stage::kRunning) continue;
     code = true;
-    if (now >= stop_at_) Stop(key, held, Stopped::kDrain);
+    grace = std::max(grace, held.grace);
+    if (now >= stop_at_) Stop(key, held, Stopped::kDrain, now);
   }
   if (code && now < stop_at_) Due(stop_at_);
-  if (code) give_up_at_ = std::max(now, stop_at_) + report_patience_;
+  // While code ends, but for no longer than it may take.
+  if (code) give_up_at_ = std::clamp(now, stop_at_, stop_at_ + grace) + report_patience_;
+  if (code && now >= give_up_at_) {
+    // Not left: whatever still runs would be begun by another at once (I4).
+    for (const auto& [key, held] : attempts_)
+      if (held.stage == Stage::kRunning) actions.emplace_back(Overdue{key});
+    return OnLeft();
+  }
   if (attempts_.empty() || now >= give_up_at_) {
     if (leaving_) {
       if (now >= give_up_at_) OnLeft();
@@ -229,11 +266,30 @@ void Conversation::NextDrain(Duration now, std::vector<Action>& actions) {
   }
 }
 
+/// An end that a server which refuses this worker does not take is lost by its lease, and so is an
+/// attempt whose gate may be open.
+void Conversation::GiveUpRefused(Duration now) {
+  for (auto at = attempts_.begin(); at != attempts_.end();) {
+    const auto here = at++;
+    const Held& held = here->second;
+    if (held.stage == Stage::kRunning) continue;
+    const Duration give_up_at = std::max(held.heard_at, held.asked_at) + lease_ + report_patience_;
+    if (held.stage == Stage::kAssigned && !held.maybe_started && registered_) continue;
+    if (now < give_up_at) {
+      Due(give_up_at);
+      continue;
+    }
+    if (held.stage == Stage::kEnded)
+      tell_(fmt::format("the end of {} could not be said and is lost", held.name));
+    Drop(here);
+  }
+}
+
 // ---- What was answered.
 
 bool Conversation::Unknown(const Error& error) {
   if (error.code != Code::kNotFound) return false;
-  if (std::exchange(registered_, false)) register_retry_ = {};
+  registered_ = false;
   return true;
 }
 
@@ -247,8 +303,8 @@ void Conversation::NoteAnswer(const Status& status) {
 
 void Conversation::Refused(const Error& error, Duration now) {
   if (!refusal_) tell_(fmt::format("the server refuses this worker: {}", error.message));
+  // What it holds goes on: heartbeats and ends may be taken all the same.
   refusal_ = error;
-  registered_ = false;
   Again(register_retry_, now);
 }
 
@@ -259,9 +315,17 @@ void Conversation::OnRegistered(const Result<worker_api::Welcome>& welcome, Dura
     if (IsRefusal(welcome.error().code)) return Refused(welcome.error(), now);
     return Again(register_retry_, now);
   }
+  // Until another word is answered: who registers without effect does so later and later.
+  Again(register_retry_, now);
+  if (welcome->lease <= Duration(0) || welcome->heartbeat_every <= Duration(0) ||
+      welcome->heartbeat_every >= welcome->lease)
+    return tell_(
+        fmt::format("the server speaks of leases of {}us and heartbeats each {}us, which "
+                    "cannot be kept; registering again",
+                    welcome->lease.count(), welcome->heartbeat_every.count()));
   registered_ = true;
   refusal_.reset();
-  register_retry_ = poll_retry_ = beat_retry_ = {};
+  poll_retry_ = beat_retry_ = {};
   lease_ = welcome->lease;
   heartbeat_every_ = welcome->heartbeat_every;
   tell_(fmt::format("registered as {}; leases of {}", registration_.who.worker,
@@ -278,7 +342,7 @@ void Conversation::OnPolled(std::uint64_t id, const Result<worker_api::Polled>& 
     if (IsRefusal(polled.error().code)) return Refused(polled.error(), now);
     return Again(poll_retry_, now);
   }
-  poll_retry_ = {};
+  poll_retry_ = register_retry_ = {};
   if (polled->drain) poll_retry_.at = now + kCordoned;
   SayHandBack back;
   for (const worker_api::Assignment& each : polled->assignments) {
@@ -310,16 +374,19 @@ void Conversation::OnStarted(const model::AttemptKey& attempt, Result<worker_api
   }
   if (started->reply == Reply::kAskAgain) return Again(held.retry, now);
   if (started->reply == Reply::kStop || started->work_token.empty()) return Drop(at);
-  held.retry = {};
+  held.retry = register_retry_ = {};
   held.work_token = std::move(started->work_token);
   Heard(attempt, held, held.asked_at);
-  if (started->reply == Reply::kCancel || draining_) {
+  const bool cancelled = started->reply == Reply::kCancel;
+  const bool late = now >= SoftEnd(held);
+  if (cancelled || draining_ || late) {
     held.stage = Stage::kEnded;
-    held.outcome.verdict =
-        started->reply == Reply::kCancel ? Verdict::kCancelled : Verdict::kInterrupted;
-    held.outcome.error = started->reply == Reply::kCancel ? "cancelled before it started"
-                                                          : "its worker drained before it started";
-    if (started->reply == Reply::kCancel) held.outcome.reason = model::Reason::kCancelRequested;
+    held.outcome.verdict = cancelled ? Verdict::kCancelled : Verdict::kInterrupted;
+    held.outcome.error = cancelled   ? "cancelled before it started"
+                         : draining_ ? "its worker drained before it started"
+                                     : "its worker heard that it may start only when the lease "
+                                       "was almost over";
+    if (cancelled) held.outcome.reason = model::Reason::kCancelRequested;
     return;
   }
   held.stage = Stage::kRunning;
@@ -327,8 +394,11 @@ void Conversation::OnStarted(const model::AttemptKey& attempt, Result<worker_api
                           attempt.run.value, started->job.try_no);
   ++started_;
   tell_(fmt::format("{} started", held.name));
-  pending_.emplace_back(Launch{attempt, std::move(started->job)});
-  pending_.emplace_back(KillAt{attempt, HardEnd(held)});
+  pending_.emplace_back(Launch{attempt, std::move(started->job), HardEnd(held)});
+}
+
+void Conversation::OnGrace(const model::AttemptKey& attempt, Duration grace) {
+  if (const auto at = attempts_.find(attempt); at != attempts_.end()) at->second.grace = grace;
 }
 
 void Conversation::OnBeaten(std::uint64_t id, const Result<std::vector<worker_api::Pulse>>& pulses,
@@ -344,18 +414,20 @@ void Conversation::OnBeaten(std::uint64_t id, const Result<std::vector<worker_ap
     if (!pulses && Unknown(pulses.error())) return;
     return Again(beat_retry_, now);
   }
-  beat_retry_ = {};
+  beat_retry_ = register_retry_ = {};
   for (std::size_t i = 0; i < pulses->size(); ++i) {
     const worker_api::Pulse& pulse = (*pulses)[i];
     const auto at = attempts_.find(beating.attempts[i]);
     if (at == attempts_.end() || at->second.fenced) continue;
     Held& held = at->second;
+    // It may be over by the verdict that is under way, whose answer says more.
+    if (held.stage == Stage::kEnded && held.asking) continue;
     if (!pulse.work_token.empty()) held.work_token = pulse.work_token;
     if (pulse.reply == Reply::kStop) {
       Fence(at->first, held);
     } else if (pulse.reply == Reply::kGoOn || pulse.reply == Reply::kCancel) {
       Heard(at->first, held, beating.sent_at);
-      if (pulse.reply == Reply::kCancel) Stop(at->first, held, Stopped::kCancel);
+      if (pulse.reply == Reply::kCancel) Stop(at->first, held, Stopped::kCancel, now);
     }
   }
   std::erase_if(attempts_, [this](const auto& each) {
@@ -376,6 +448,7 @@ void Conversation::OnLogged(const model::AttemptKey& attempt, const Result<Reply
   Held& held = at->second;
   held.logging = false;
   held.lines |= more;
+  Due(now);  // whoever says so while he does what Next returned is to call it again
   NoteAnswer(reply ? Status() : Status(reply.error()));
   const bool denied = !reply && reply.error().code == Code::kPermissionDenied;
   if (denied || (reply && *reply == Reply::kStop)) {
@@ -384,14 +457,12 @@ void Conversation::OnLogged(const model::AttemptKey& attempt, const Result<Reply
     if (held.stage == Stage::kEnded) Drop(at);
     return;
   }
-  if (!reply) Unknown(reply.error());
   if (!reply || *reply == Reply::kAskAgain) return Again(held.log_retry, now);
   held.log_retry = {};
-  if (*reply == Reply::kCancel) Stop(attempt, held, Stopped::kCancel);
+  if (*reply == Reply::kCancel) Stop(attempt, held, Stopped::kCancel, now);
 }
 
-void Conversation::OnEnded(const model::AttemptKey& attempt, model::Outcome outcome,
-                           Duration /*now*/) {
+void Conversation::OnEnded(const model::AttemptKey& attempt, model::Outcome outcome) {
   const auto at = attempts_.find(attempt);
   if (at == attempts_.end() || at->second.stage == Stage::kEnded) return;
   Held& held = at->second;
@@ -420,7 +491,7 @@ void Conversation::OnCompleted(const model::AttemptKey& attempt, const Result<Re
   held.asking = false;
   NoteAnswer(reply ? Status() : Status(reply.error()));
   if (reply && *reply != Reply::kAskAgain) return Settle(at, *reply);
-  if (!reply && !Unknown(reply.error()) && IsRefusal(reply.error().code)) {
+  if (!reply && IsRefusal(reply.error().code)) {
     tell_(fmt::format("the end of {} is refused: {}", held.name, reply.error().message));
     if (reply.error().code != Code::kInvalidArgument || std::exchange(held.refused_once, true))
       return Drop(at);
@@ -473,7 +544,8 @@ void Conversation::OnDrain(Duration now) {
     Drop(here);
   }
   if (!back.start_tokens.empty()) pending_.emplace_back(std::move(back));
-  if (!registered_ && attempts_.empty()) end_ = Status();  // nobody knows of it
+  // Nobody knows of it, nor is about to.
+  if (!registered_ && !registering_ && polls_.empty() && attempts_.empty()) end_ = Status();
 }
 
 // ---- Attempts.
@@ -485,9 +557,10 @@ void Conversation::Heard(const model::AttemptKey& key, Held& held, Duration at) 
     pending_.emplace_back(KillAt{key, HardEnd(held)});
 }
 
-void Conversation::Stop(const model::AttemptKey& key, Held& held, Stopped why) {
+void Conversation::Stop(const model::AttemptKey& key, Held& held, Stopped why, Duration now) {
   if (held.stage != Stage::kRunning || held.stopped != Stopped::kNot || held.fenced) return;
   held.stopped = why;
+  held.stopped_at = now;
   pending_.emplace_back(Cancel{key});
 }
 
@@ -495,6 +568,7 @@ void Conversation::Fence(const model::AttemptKey& key, Held& held) {
   if (std::exchange(held.fenced, true)) return;
   ++fenced_;
   tell_(fmt::format("{} is somebody else's now; stopping it", held.name));
+  pending_.emplace_back(Mute{key});
   if (held.stage != Stage::kRunning) return;
   pending_.emplace_back(Cancel{key});
   pending_.emplace_back(KillAt{key, Duration(0)});

@@ -24,8 +24,7 @@ namespace headworks::worker {
 /// Use.  `Next(now)` returns what is to be done now; each answer and each end of code goes in by an
 ///   On...; then `Next` again, at the latest at `due()`.
 /// Time.  `now` is monotonic.  An attempt's lease counts from when the last Start or Heartbeat
-/// began
-///   that was answered for it, so that the worker's count ends before the engine's does (I3).
+///   began that was answered for it, so that the worker's count ends before the engine's does (I3).
 /// Attempts.  By the key that they were assigned under.
 class Conversation {
  public:
@@ -58,30 +57,41 @@ class Conversation {
     std::vector<std::string> start_tokens;
   };
   struct SayLeave {};
-  /// The gate let it in.
+  /// The gate let it in.  Its code may not live beyond `kill_at`, unless KillAt moves that.
   struct Launch {
     model::AttemptKey attempt;
     worker_api::Job job;
+    Duration kill_at{};
   };
   /// As Executor::Cancel.
   struct Cancel {
     model::AttemptKey attempt;
   };
-  /// Its code may not live beyond that, unless this is moved; past = now.
+  /// Its code may not live beyond that, unless this is moved; 0 = kill it now.
   struct KillAt {
     model::AttemptKey attempt;
     Duration at{};
   };
-  /// Its code lives although that has passed.
+  /// Its code lives although that has passed, or although this worker has drained.
   struct Overdue {
+    model::AttemptKey attempt;
+  };
+  /// What it prints is worth nothing any more: nobody is to wait for room for it.
+  struct Mute {
+    model::AttemptKey attempt;
+  };
+  /// What it prints and there is no room for is to be dropped: it was stopped, its code had all of
+  /// its grace, and its end is not to wait for an engine that takes nothing.
+  struct DropRest {
     model::AttemptKey attempt;
   };
   /// Nothing more is said of it.
   struct Forget {
     model::AttemptKey attempt;
   };
-  using Action = std::variant<SayRegister, SayPoll, SayStart, SayBeat, SayLog, SayComplete,
-                              SayHandBack, SayLeave, Launch, Cancel, KillAt, Overdue, Forget>;
+  using Action =
+      std::variant<SayRegister, SayPoll, SayStart, SayBeat, SayLog, SayComplete, SayHandBack,
+                   SayLeave, Launch, Cancel, KillAt, Overdue, Mute, DropRest, Forget>;
 
   using Tell = std::function<void(const std::string& line)>;
 
@@ -100,6 +110,8 @@ class Conversation {
   void OnPolled(std::uint64_t id, const Result<worker_api::Polled>& polled, Duration now);
   void OnStarted(const model::AttemptKey& attempt, Result<worker_api::Started> started,
                  Duration now);
+  /// How long its code may take to end once it is stopped.
+  void OnGrace(const model::AttemptKey& attempt, Duration grace);
   void OnBeaten(std::uint64_t id, const Result<std::vector<worker_api::Pulse>>& pulses,
                 Duration now);
   /// It printed something that is not said yet.
@@ -108,7 +120,7 @@ class Conversation {
   void OnLogged(const model::AttemptKey& attempt, const Result<executor::Reply>& reply, bool more,
                 Duration now);
   /// Its code has ended.
-  void OnEnded(const model::AttemptKey& attempt, model::Outcome outcome, Duration now);
+  void OnEnded(const model::AttemptKey& attempt, model::Outcome outcome);
   void OnCompleted(const model::AttemptKey& attempt, const Result<executor::Reply>& reply,
                    Duration now);
   void OnLeft();
@@ -138,6 +150,8 @@ class Conversation {
     int beats = 0;  // under way, that show its token
     bool lines = false, logging = false;
     Stopped stopped = Stopped::kNot;
+    Duration stopped_at{}, grace{};
+    bool dropping = false;  // what there is no room for
     bool overdue = false;
     /// It is somebody else's: its code is to end, and nothing is said.
     bool fenced = false;
@@ -147,7 +161,7 @@ class Conversation {
   using Attempts = std::map<model::AttemptKey, Held>;
   struct Beating {
     std::vector<model::AttemptKey> attempts;
-    Duration sent_at{};
+    Duration sent_at{}, wait{};
     bool full = false;
   };
 
@@ -166,13 +180,15 @@ class Conversation {
   void NextBeats(Duration now, std::vector<Action>& actions);
   void SayBeats(bool full, Duration wait, Duration now, std::vector<Action>& actions);
   void NextDrain(Duration now, std::vector<Action>& actions);
+  void GiveUpRefused(Duration now);
   void Heard(const model::AttemptKey& key, Held& held, Duration at);
-  void Stop(const model::AttemptKey& key, Held& held, Stopped why);
+  void Stop(const model::AttemptKey& key, Held& held, Stopped why, Duration now);
   void Fence(const model::AttemptKey& key, Held& held);
   void Drop(Attempts::iterator at);
   void Settle(Attempts::iterator at, executor::Reply reply);
   Duration SoftEnd(const Held& held) const { return held.heard_at + lease_ - lease_ / 8; }
   Duration HardEnd(const Held& held) const { return held.heard_at + lease_ - lease_ / 16; }
+  Duration DropAt(const Held& held) const;
 
   const worker_api::Registration registration_;
   const Duration poll_wait_, drain_timeout_, report_patience_;

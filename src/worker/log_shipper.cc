@@ -5,6 +5,12 @@
 #include <utility>
 
 namespace headworks::worker {
+namespace {
+
+constexpr std::string_view kCutNote =
+    "[headworks: the rest is not kept: the engine took no lines before the task was stopped]";
+
+}  // namespace
 
 LogShipper::LogShipper(std::size_t share, std::function<void(const model::AttemptKey&)> on_lines)
     : share_(share), on_lines_(std::move(on_lines)) {}
@@ -46,6 +52,13 @@ void LogShipper::Stored(const model::AttemptKey& attempt, std::size_t count) {
   room_.notify_all();
 }
 
+void LogShipper::DropRest(const model::AttemptKey& attempt) {
+  const std::scoped_lock lock(mutex_);
+  if (const auto found = waiting_.find(attempt); found != waiting_.end())
+    found->second.dropping = true;
+  room_.notify_all();
+}
+
 bool LogShipper::HasLines(const model::AttemptKey& attempt) const {
   const std::scoped_lock lock(mutex_);
   const auto found = waiting_.find(attempt);
@@ -64,13 +77,25 @@ bool LogShipper::FitsLocked(const model::AttemptKey& attempt, std::size_t bytes)
          found->second.bytes + bytes <= share_;
 }
 
+/// Whether what is to be added need not wait.
+bool LogShipper::RoomLocked(const model::AttemptKey& attempt, std::size_t bytes) const {
+  const auto found = waiting_.find(attempt);
+  return FitsLocked(attempt, bytes) || found->second.dropping;
+}
+
 bool LogShipper::AddLocked(const model::AttemptKey& attempt,
                            const std::vector<log_store::Line>& lines) {
   const auto found = waiting_.find(attempt);
-  if (found == waiting_.end() || lines.empty()) return false;
-  for (const log_store::Line& line : lines) {
+  if (found == waiting_.end() || lines.empty() || found->second.cut) return false;
+  for (log_store::Line line : lines) {
+    if (found->second.dropping && !FitsLocked(attempt, BytesOf(line))) {
+      line.stream = log_store::Stream::kNote;
+      line.bytes = kCutNote;
+      found->second.cut = true;
+    }
     found->second.bytes += BytesOf(line);
-    found->second.lines.push_back(line);
+    found->second.lines.push_back(std::move(line));
+    if (found->second.cut) break;
   }
   return !std::exchange(found->second.told, true);
 }
@@ -82,7 +107,7 @@ Status LogShipper::Append(std::span<const log_store::Batch> batches) {
     for (const log_store::Batch& batch : batches) {
       std::size_t bytes = 0;
       for (const log_store::Line& line : batch.lines) bytes += BytesOf(line);
-      if (!FitsLocked(batch.attempt, bytes))
+      if (!RoomLocked(batch.attempt, bytes))
         return Error{Code::kAtCapacity,
                      fmt::format("more than {} bytes of lines wait to be passed on", share_)};
     }
@@ -94,12 +119,18 @@ Status LogShipper::Append(std::span<const log_store::Batch> batches) {
 }
 
 Status LogShipper::Append(const model::AttemptKey& key, std::int64_t number, Instant at,
-                          std::string_view line) {
+                          std::string_view line, const std::stop_token& stop) {
   const std::vector<log_store::Line> lines = {
       {number, log_store::Stream::kStdout, at, std::string(line)}};
   std::unique_lock lock(mutex_);
-  room_.wait(lock, [&] { return shut_ || FitsLocked(key, BytesOf(lines.front())); });
+  const bool room =
+      room_.wait(lock, stop, [&] { return shut_ || RoomLocked(key, BytesOf(lines.front())); });
   if (shut_) return Error{Code::kUnavailable, "the worker has ended"};
+  if (!room)
+    return Error{Code::kCancelled,
+                 fmt::format("the task was stopped while {} bytes of its lines waited to be passed "
+                             "on",
+                             share_)};
   const bool tell = AddLocked(key, lines);
   lock.unlock();
   if (tell) on_lines_(key);

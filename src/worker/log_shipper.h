@@ -16,7 +16,9 @@ namespace headworks::worker {
 /// Lines of attempts on their way to the engine: kept until it has answered that they are stored.
 ///
 /// Full.  An attempt whose lines exceed its share is answered kAtCapacity (a command then waits at
-///   the end of its pipe), or waits here (a C++ function); the others go on (I11).
+///   the end of its pipe), or waits here until it is to stop (a C++ function); the others go on
+///   (I11).  After DropRest the first line without room is replaced by a note, and the rest is
+///   dropped.
 /// Bounds.  `share` for each attempt, or one batch if that is larger.
 /// Threads.  All methods may be called concurrently.
 class LogShipper final : public log_store::LogStore, public executor_inline::LineSink {
@@ -31,6 +33,8 @@ class LogShipper final : public log_store::LogStore, public executor_inline::Lin
   void Open(const model::AttemptKey& attempt);
   /// Its lines are worth nothing any more.
   void Close(const model::AttemptKey& attempt);
+  /// Nobody waits for room for lines of `attempt` any more.
+  void DropRest(const model::AttemptKey& attempt);
   /// The first lines, at most kMaxTaken bytes; they stay.
   std::vector<log_store::Line> Peek(const model::AttemptKey& attempt);
   /// The first `count` are stored.
@@ -47,8 +51,9 @@ class LogShipper final : public log_store::LogStore, public executor_inline::Lin
   Status DeleteRun(const TenantId& tenant, RunNo run) override;
 
   // LineSink.
+  /// kCancelled: `stop` was requested and there was no room.
   Status Append(const model::AttemptKey& key, std::int64_t number, Instant at,
-                std::string_view line) override;
+                std::string_view line, const std::stop_token& stop) override;
 
  private:
   struct Waiting {
@@ -56,16 +61,19 @@ class LogShipper final : public log_store::LogStore, public executor_inline::Lin
     std::size_t bytes = 0;
     /// on_lines was called since the last Peek.
     bool told = false;
+    /// What has no room is dropped; `cut`: something was.
+    bool dropping = false, cut = false;
   };
   static std::size_t BytesOf(const log_store::Line& line) { return line.bytes.size() + 16; }
   bool FitsLocked(const model::AttemptKey& attempt, std::size_t bytes) const;
+  bool RoomLocked(const model::AttemptKey& attempt, std::size_t bytes) const;
   /// Whether on_lines is to be called.
   bool AddLocked(const model::AttemptKey& attempt, const std::vector<log_store::Line>& lines);
 
   const std::size_t share_;
   const std::function<void(const model::AttemptKey&)> on_lines_;
   mutable std::mutex mutex_;
-  std::condition_variable room_;
+  std::condition_variable_any room_;
   // Guarded by mutex_.
   std::map<model::AttemptKey, Waiting> waiting_;
   bool shut_ = false;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include "headworks/executor_inline/inline_executor.h"
 #include "headworks/executor_process/process_executor.h"
 #include "jobs.h"
+#include "lease_guard.h"
 #include "log_shipper.h"
 
 namespace headworks::worker {
@@ -31,6 +31,8 @@ constexpr std::size_t kMostShare = std::size_t{8} << 20;
 constexpr std::size_t kMostFunctionThreads = 1'024;
 /// For an earlier worker with this folder to be gone with all its tasks.
 constexpr Duration kLockWait = std::chrono::seconds(5);
+/// Before an attempt that found no room here is assigned again.
+constexpr Duration kNoRoomPause = std::chrono::seconds(1);
 constexpr Duration kLongestSleep = std::chrono::hours(1);
 
 bool IsName(std::string_view name) {
@@ -82,6 +84,31 @@ std::string NewIncarnation(Random& random) {
   return fmt::format("{:016x}{:016x}", random.Next(), random.Next());
 }
 
+/// The end of an attempt that an executor of this host did not take.
+model::Outcome NotTaken(model::Disposition why, std::string_view cause, Instant now) {
+  model::Outcome outcome{.verdict = model::Verdict::kRetry,
+                         .reason = model::Reason::kDispatchFailed,
+                         .error = std::string(cause),
+                         .started_at = now,
+                         .ended_at = now};
+  if (why == model::Disposition::kRefused) outcome.verdict = model::Verdict::kFailed;
+  // There will be room, which is the host's affair and costs no try (I7).
+  if (why == model::Disposition::kDeferred || why == model::Disposition::kBackpressure ||
+      why == model::Disposition::kTransient) {
+    outcome.verdict = model::Verdict::kSnoozed;
+    outcome.not_before = now + kNoRoomPause;
+  }
+  return outcome;
+}
+
+model::Outcome Interrupted(std::string why, Instant now) {
+  return {.verdict = model::Verdict::kInterrupted,
+          .error = std::move(why),
+          .output = {},
+          .started_at = now,
+          .ended_at = now};
+}
+
 /// What happened, from any thread to Run's.
 class Mailbox {
  public:
@@ -126,6 +153,7 @@ class Worker::Impl final : public executor::AttemptSink {
                [this](const AttemptKey& key) {
                  mail_->Post([this, key] { conversation_.OnLines(RemoteKey(key)); });
                }),
+        guard_(ports_.clock, ports_.end_program),
         conversation_(options_, NewIncarnation(ports_.random), ports_.random,
                       [this](const std::string& line) {
                         if (ports_.tell) ports_.tell(line);
@@ -197,9 +225,10 @@ class Worker::Impl final : public executor::AttemptSink {
   // AttemptSink: what the executors say.
   void Started(const AttemptKey& /*key*/) override {}
   void Ended(const AttemptKey& key, model::Outcome outcome) override {
+    guard_.Clear(key);
     mail_->Post([this, key, outcome = std::move(outcome)]() mutable {
       for (executor::Executor* each : Executors()) each->Settled({&key, 1});
-      conversation_.OnEnded(RemoteKey(key), std::move(outcome), Now());
+      conversation_.OnEnded(RemoteKey(key), std::move(outcome));
     });
   }
   void Hear(executor::Word /*word*/, std::function<void(executor::Heard)> reply) override {
@@ -288,46 +317,48 @@ class Worker::Impl final : public executor::AttemptSink {
     remote_[local] = launch.attempt;
     lines_.Open(local);
     auto attempt = jobs_.Add(local, std::move(launch.job));
-    if (!attempt) return CannotRun(local, attempt.error().message);
+    // Perhaps a newer engine's: another worker may read it.
+    if (!attempt) return CannotRun(local, model::Disposition::kRejected, attempt.error().message);
+    conversation_.OnGrace(launch.attempt, attempt->task().grace);
     const bool function = std::holds_alternative<model::FunctionAction>(attempt->task().action);
-    if (function) functions_here_.insert(local);
-    executor::Executor& runs = function ? *functions_ : *commands_;
-    const executor::OfferResult offered = runs.Offer(*attempt);
-    if (offered.disposition != model::Disposition::kDispatched) CannotRun(local, offered.cause);
+    if (Now() >= launch.kill_at)
+      return NeverBegan(local, Interrupted("its lease was over before its worker could begin it",
+                                           ports_.clock.Now()));
+    if (function) guard_.Add(local, launch.kill_at);
+    const executor::OfferResult offered =
+        function ? functions_->Offer(*attempt) : commands_->OfferUntil(*attempt, launch.kill_at);
+    if (offered.disposition != model::Disposition::kDispatched)
+      CannotRun(local, offered.disposition, offered.cause);
   }
-  void CannotRun(const AttemptKey& local, const std::string& why) {
-    const Instant now = ports_.clock.Now();
-    mail_->Post([this, local, why, now] {
-      conversation_.OnEnded(RemoteKey(local),
-                            {.verdict = model::Verdict::kFailed,
-                             .reason = model::Reason::kDispatchFailed,
-                             .error = why,
-                             .output = {},
-                             .started_at = now,
-                             .ended_at = now},
-                            Now());
+  void CannotRun(const AttemptKey& local, model::Disposition why, const std::string& cause) {
+    NeverBegan(local, NotTaken(why, cause, ports_.clock.Now()));
+  }
+  void NeverBegan(const AttemptKey& local, model::Outcome outcome) {
+    guard_.Clear(local);
+    mail_->Post([this, local, outcome = std::move(outcome)]() mutable {
+      conversation_.OnEnded(RemoteKey(local), std::move(outcome));
     });
   }
   void Do(Conversation::Cancel& cancel) {
     for (executor::Executor* each : Executors()) each->Cancel(LocalKey(cancel.attempt));
   }
-  void Do(Conversation::KillAt& kill) { commands_->KillAt(LocalKey(kill.attempt), kill.at); }
+  void Do(Conversation::KillAt& kill) {
+    const AttemptKey local = LocalKey(kill.attempt);
+    commands_->KillAt(local, kill.at);
+    // A function cannot be killed alone: it has what is left of its lease.
+    if (kill.at > Duration(0)) guard_.Move(local, kill.at);
+  }
   void Do(Conversation::Overdue& overdue) {
     // Commands are dead by now: their supervisor sees to that.
-    if (!functions_here_.contains(LocalKey(overdue.attempt))) return;
-    const std::string why = fmt::format(
-        "a function of run {} did not stop before its lease ended, and another worker may begin "
-        "it: this program ends",
-        overdue.attempt.run.value);
-    ports_.log.Error(why, {});
-    if (ports_.end_program) return ports_.end_program(why);
-    std::_Exit(5);
+    guard_.Move(LocalKey(overdue.attempt), Duration(0));
   }
+  void Do(Conversation::Mute& mute) { lines_.Close(LocalKey(mute.attempt)); }
+  void Do(Conversation::DropRest& drop) { lines_.DropRest(LocalKey(drop.attempt)); }
   void Do(Conversation::Forget& forget) {
     const AttemptKey local = LocalKey(forget.attempt);
+    guard_.Clear(local);
     lines_.Close(local);
     jobs_.Remove(local);
-    functions_here_.erase(local);
     remote_.erase(local);
   }
 
@@ -337,13 +368,13 @@ class Worker::Impl final : public executor::AttemptSink {
   const std::shared_ptr<Mailbox> mail_ = std::make_shared<Mailbox>();
   Jobs jobs_;
   LogShipper lines_;
+  LeaseGuard guard_;
   std::unique_ptr<executor_process::ProcessExecutor> commands_;
   std::unique_ptr<executor::Executor> functions_;
 
   // Run's own.
   Conversation conversation_;
   std::map<AttemptKey, AttemptKey> remote_;  // by the key it has here
-  std::set<AttemptKey> functions_here_;
 
   mutable std::mutex figures_mutex_;
   WorkerFigures figures_;  // guarded by figures_mutex_

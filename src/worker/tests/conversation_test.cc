@@ -89,7 +89,7 @@ class Talk : public testing::Test {
     Go();
   }
   void End(Verdict verdict = Verdict::kSucceeded, std::int64_t epoch = 1) {
-    talk.OnEnded(Key(epoch), {.verdict = verdict}, now);
+    talk.OnEnded(Key(epoch), {.verdict = verdict});
     Go();
   }
   static Error Silence() { return {Code::kUnavailable, "no answer"}; }
@@ -133,6 +133,8 @@ TEST_F(Talk, SaysARegistrationAgainThatGotNoAnswerLaterAndLater) {
     EXPECT_GE(wait, 50ms);
     EXPECT_LE(wait, 5s);
     if (i == 11) EXPECT_GE(wait, 2500ms);
+    // Twice as long each time, less a jitter of up to a half.
+    if (i < 6) EXPECT_GE(wait, last);
     last = wait;
     now = talk.due();
   }
@@ -149,6 +151,7 @@ TEST_F(Talk, EndsWhenItIsRefusedAndHoldsNothing) {
 
 TEST_F(Talk, OneWhoIsRefusedLaterEndsOnceItHoldsNothing) {
   const auto beat = RunOne();
+  const Duration last_heard = now;
   talk.OnPolled(last_poll, Error{Code::kPermissionDenied, "expired"}, now);
   Go();
   EXPECT_FALSE(talk.end());
@@ -158,12 +161,50 @@ TEST_F(Talk, OneWhoIsRefusedLaterEndsOnceItHoldsNothing) {
   EXPECT_EQ(All<C::Cancel>().size(), 1U);
   End(Verdict::kCancelled);
   EXPECT_FALSE(talk.end());
-  talk.OnCompleted(Key(1), Reply::kStop, now);
-  Go();
+  // No answer, as to a credential that has ended: then it is lost by its lease.
+  const Duration lost_at = last_heard + kLease + options.report_patience;
+  while (now + 1s < lost_at) {
+    for (const auto& each : All<C::SayComplete>()) talk.OnCompleted(each.attempt, Silence(), now);
+    for (const auto& each : All<C::SayBeat>()) talk.OnBeaten(each.id, Silence(), now);
+    if (!None<C::SayRegister>()) talk.OnRegistered(Error{Code::kPermissionDenied, "expired"}, now);
+    Go(1s);
+    EXPECT_FALSE(talk.end());
+  }
   talk.OnRegistered(Error{Code::kPermissionDenied, "expired"}, now);
+  Go(1s);
+  ASSERT_TRUE(talk.end());
+  EXPECT_EQ(talk.end()->error().code, Code::kPermissionDenied);
+  EXPECT_EQ(told.back(), "the end of / of run 1, try 1 could not be said and is lost");
+}
+
+TEST_F(Talk, WhatRunsWhenItIsRefusedKeepsItsLease) {
+  auto beat = RunOne();
+  talk.OnPolled(last_poll, Error{Code::kPermissionDenied, "wrong_queue"}, now);
+  for (int i = 0; i < 8; ++i) {
+    Pulse(beat, Reply::kGoOn);
+    if (!None<C::SayRegister>())
+      talk.OnRegistered(Error{Code::kPermissionDenied, "wrong_queue"}, now);
+    Go(kBeat);
+    EXPECT_TRUE(None<C::Cancel>());
+    beat = One<C::SayBeat>();
+  }
+  End();
+  EXPECT_EQ(One<C::SayComplete>().outcome.verdict, Verdict::kSucceeded);
+  talk.OnCompleted(Key(1), Reply::kGoOn, now);
+  talk.OnRegistered(Error{Code::kPermissionDenied, "wrong_queue"}, now);
   Go();
   ASSERT_TRUE(talk.end());
   EXPECT_EQ(talk.end()->error().code, Code::kPermissionDenied);
+}
+
+TEST_F(Talk, OneWhoIsTakenAgainPollsAgain) {
+  RunOne();
+  talk.OnPolled(last_poll, Error{Code::kPermissionDenied, "expired"}, now);
+  Go(200ms);
+  One<C::SayRegister>();
+  talk.OnRegistered(worker_api::Welcome{.lease = kLease, .heartbeat_every = kBeat}, now);
+  Go();
+  One<C::SayPoll>();
 }
 
 TEST_F(Talk, AsksTheGateBeforeItBegins) {
@@ -218,12 +259,64 @@ TEST_F(Talk, ALeaseCountsFromWhenTheAnsweredWordBegan) {
   const Duration asked = now;
   now += 2s;
   Open(1);
-  EXPECT_EQ(One<C::KillAt>().at, asked + kLease - kLease / 16);
+  EXPECT_EQ(One<C::Launch>().kill_at, asked + kLease - kLease / 16);
   const auto beat = One<C::SayBeat>();
   const Duration beaten = now;
   now += 3s;
   Pulse(beat, Reply::kGoOn);
   EXPECT_EQ(One<C::KillAt>().at, beaten + kLease - kLease / 16);
+}
+
+TEST_F(Talk, WhatMayStartOnlyWhenItsLeaseIsAlmostOverNeverRuns) {
+  for (const auto& [late, runs] :
+       {std::pair(kLease - kLease / 8 - 1us, true), {kLease - kLease / 8, false}}) {
+    Conversation fresh(options, "inc", random, [](const std::string&) {});
+    std::vector<C::Action> all;
+    const auto go = [&] {
+      all.clear();
+      do {
+        auto more = fresh.Next(now);
+        std::move(more.begin(), more.end(), std::back_inserter(all));
+      } while (fresh.due() <= now);
+    };
+    go();
+    fresh.OnRegistered(worker_api::Welcome{.lease = kLease, .heartbeat_every = kBeat}, now);
+    go();
+    worker_api::Polled polled;
+    polled.assignments.push_back({Key(1), "q", "start-1"});
+    fresh.OnPolled(1, polled, now);
+    go();
+    now += late;
+    fresh.OnStarted(Key(1), worker_api::Started{Reply::kGoOn, "work-1", {}}, now);
+    go();
+    did = all;
+    EXPECT_EQ(All<C::Launch>().size(), runs ? 1U : 0U);
+    EXPECT_TRUE(None<C::Overdue>());
+    if (!runs) EXPECT_EQ(One<C::SayComplete>().outcome.verdict, Verdict::kInterrupted);
+  }
+}
+
+TEST_F(Talk, WhatIsStoppedForItsLeaseMayDropLinesOnceItHadItsGrace) {
+  RunOne();
+  talk.OnGrace(Key(1), 700ms);
+  Go(kLease - kLease / 8);
+  EXPECT_TRUE(None<C::DropRest>());
+  Go(699ms);
+  EXPECT_TRUE(None<C::DropRest>());
+  Go(1ms);
+  EXPECT_EQ(One<C::DropRest>().attempt, Key(1));
+  Go(1ms);
+  EXPECT_TRUE(None<C::DropRest>());
+}
+
+TEST_F(Talk, AGraceEndsWithTheLease) {
+  RunOne();
+  talk.OnGrace(Key(1), 60s);
+  Go(kLease - kLease / 8);
+  Go(kLease / 16 - 1us);
+  EXPECT_TRUE(None<C::DropRest>());
+  Go(1us);
+  EXPECT_EQ(One<C::DropRest>().attempt, Key(1));
 }
 
 TEST_F(Talk, StopsWhatRunsBeforeTheLeaseEndsAndSaysSoLater) {
@@ -274,6 +367,7 @@ TEST_F(Talk, WhatIsSomebodyElsesIsKilledAndNothingMoreIsSaid) {
   talk.OnLogged(Key(1), Reply::kGoOn, true, now);
   Pulse(beat, Reply::kStop);
   EXPECT_EQ(One<C::KillAt>().at, Duration(0));
+  EXPECT_EQ(One<C::Mute>().attempt, Key(1));
   EXPECT_TRUE(None<C::SayLog>());
   Go(kBeat);
   EXPECT_TRUE(None<C::SayBeat>());
@@ -338,6 +432,23 @@ TEST_F(Talk, LinesGoBeforeTheVerdict) {
   EXPECT_EQ(One<C::SayComplete>().attempt, Key(1));
 }
 
+TEST_F(Talk, LinesThatWereSaidAlreadyHoldUpNoVerdict) {
+  RunOne();
+  talk.OnLines(Key(1));
+  Go();
+  One<C::SayLog>();
+  talk.OnLines(Key(1));  // of a line that went with the first
+  talk.OnLogged(Key(1), Reply::kGoOn, false, now);
+  End();
+  One<C::SayLog>();
+  EXPECT_TRUE(None<C::SayComplete>());
+  // There is nothing to say: that is known while it is being done.
+  talk.OnLogged(Key(1), Reply::kGoOn, false, now);
+  EXPECT_LE(talk.due(), now);
+  Go();
+  One<C::SayComplete>();
+}
+
 TEST_F(Talk, AVerdictIsSaidUntilItIsAnswered) {
   RunOne();
   End();
@@ -363,6 +474,54 @@ TEST_F(Talk, WhatIsHeldIsShownUntilItsVerdictIsAnswered) {
   Pulse(beat, Reply::kGoOn);
   Go(kBeat);
   EXPECT_EQ(One<C::SayBeat>().heartbeat.work_tokens, std::vector<std::string>{"work-1"});
+}
+
+TEST_F(Talk, ABeatBesideAVerdictSaysNothingOfIt) {
+  const auto beat = RunOne();
+  End();
+  One<C::SayComplete>();
+  // The verdict was committed, and its answer is the later one.
+  Pulse(beat, Reply::kStop);
+  EXPECT_TRUE(None<C::Forget>());
+  talk.OnCompleted(Key(1), Reply::kGoOn, now);
+  Go();
+  EXPECT_EQ(One<C::Forget>().attempt, Key(1));
+  EXPECT_EQ(talk.figures().reported, 1U);
+  EXPECT_EQ(talk.figures().fenced, 0U);
+}
+
+TEST_F(Talk, ABeatThatIsLateIsFollowedByAnother) {
+  const auto first = RunOne();
+  Go(kBeat + kLease / 8 - 1us);
+  EXPECT_TRUE(None<C::SayBeat>());
+  Go(1us);
+  const auto second = One<C::SayBeat>();
+  EXPECT_EQ(second.heartbeat.work_tokens, first.heartbeat.work_tokens);
+  Pulse(second, Reply::kGoOn);
+  Go(kLease - kLease / 4);
+  EXPECT_TRUE(None<C::Cancel>());
+}
+
+TEST_F(Talk, LateBeatsAreBounded) {
+  options.slots = {{"q", 1}};
+  RunOne();
+  std::size_t beats = 1;
+  for (int i = 0; i < 100; ++i) {
+    Go(kBeat);
+    beats += All<C::SayBeat>().size();
+  }
+  EXPECT_EQ(beats, 8U);
+}
+
+TEST_F(Talk, AWelcomeThatNobodyCanKeepIsNone) {
+  for (const auto& [lease, beat] : {std::pair<Duration, Duration>(0s, 1s), {1s, 0s}, {1s, 1s}}) {
+    Go(5s);
+    One<C::SayRegister>();
+    talk.OnRegistered(worker_api::Welcome{.lease = lease, .heartbeat_every = beat}, now);
+    Go();
+    EXPECT_TRUE(did.empty());
+    EXPECT_NE(told.back().find("cannot be kept"), std::string::npos);
+  }
 }
 
 TEST_F(Talk, AnOutcomeThatIsRefusedBecomesAFailureOnce) {
@@ -391,9 +550,26 @@ TEST_F(Talk, OneThatIsNotKnownAnyMoreRegistersAndGoesOn) {
   EXPECT_EQ(One<C::SayBeat>().heartbeat.work_tokens, std::vector<std::string>{"work-1"});
   End();
   One<C::SayComplete>();
+  // Nobody needs to be registered to say that.
   talk.OnCompleted(Key(1), Error{Code::kNotFound, ""}, now);
   Go();
-  One<C::SayRegister>();
+  EXPECT_TRUE(None<C::SayRegister>());
+  Go(200ms);
+  One<C::SayComplete>();
+}
+
+TEST_F(Talk, OneThatIsForgottenAgainAndAgainRegistersLaterAndLater) {
+  Register();
+  int registered = 0;
+  for (const Duration until = now + 60s; now < until; Go(50ms)) {
+    for (const auto& each : All<C::SayPoll>())
+      talk.OnPolled(each.id, Error{Code::kNotFound, ""}, now);
+    if (None<C::SayRegister>()) continue;
+    ++registered;
+    talk.OnRegistered(worker_api::Welcome{.lease = kLease, .heartbeat_every = kBeat}, now);
+  }
+  EXPECT_GE(registered, 12);
+  EXPECT_LE(registered, 40);
 }
 
 TEST_F(Talk, ACordonedWorkerAsksAgainLater) {
@@ -453,6 +629,29 @@ TEST_F(Talk, DrainLetsWhatRunsEndAndStopsItAfterAWhile) {
   EXPECT_EQ(One<C::SayComplete>().outcome.verdict, Verdict::kInterrupted);
 }
 
+TEST_F(Talk, DrainEndsAlsoWhereCodeDoesNot) {
+  const auto beat = RunOne();
+  talk.OnGrace(Key(1), 3s);
+  talk.OnDrain(now);
+  Pulse(beat, Reply::kGoOn);
+  const Duration begin = now;
+  const Duration most = options.drain_timeout + 3s + options.report_patience;
+  while (now + 100ms < begin + most) {
+    for (const auto& each : All<C::SayBeat>())
+      talk.OnBeaten(each.id, std::vector<worker_api::Pulse>{{Reply::kGoOn, ""}}, now);
+    Go(100ms);
+    ASSERT_FALSE(talk.end());
+    EXPECT_TRUE(None<C::Overdue>());
+    // Lines that nobody takes are given up before.
+    EXPECT_EQ(None<C::DropRest>(), now != begin + options.drain_timeout + 3s);
+  }
+  Go(100ms);
+  EXPECT_EQ(One<C::Overdue>().attempt, Key(1));
+  EXPECT_TRUE(None<C::SayLeave>()) << "another would begin it";
+  ASSERT_TRUE(talk.end());
+  EXPECT_EQ(talk.end()->error().code, Code::kDrainTimeout);
+}
+
 TEST_F(Talk, ASecondDrainStopsAtOnce) {
   RunOne();
   talk.OnDrain(now);
@@ -478,6 +677,15 @@ TEST_F(Talk, EndsThatCannotBeSaidAreGivenUpAfterAWhile) {
   Go(5s);
   ASSERT_TRUE(talk.end());
   EXPECT_EQ(talk.end()->error().code, Code::kDrainTimeout);
+}
+
+TEST_F(Talk, WhoIsAboutToBeRegisteredLeaves) {
+  Go();
+  One<C::SayRegister>();
+  talk.OnDrain(now);
+  EXPECT_FALSE(talk.end());
+  Go();
+  One<C::SayLeave>();
 }
 
 TEST_F(Talk, WhoIsNotRegisteredDrainsAtOnce) {

@@ -102,17 +102,60 @@ TEST_F(Shipper, DropsLinesOfWhatIsClosed) {
   shipper.Stored(kOne, 1);  // an answer that came late
 }
 
+TEST_F(Shipper, AFunctionThatIsToStopWaitsNoLonger) {
+  ASSERT_TRUE(Add(kOne, 984));
+  std::stop_source stop;
+  const auto append = [&] {
+    return static_cast<executor_inline::LineSink&>(shipper).Append(kOne, 2, {}, "line",
+                                                                   stop.get_token());
+  };
+  auto waits = std::async(std::launch::async, append);
+  stop.request_stop();
+  EXPECT_EQ(waits.get().error().code, Code::kCancelled);
+  EXPECT_EQ(shipper.Peek(kOne).size(), 1U);
+  shipper.Stored(kOne, 1);
+  EXPECT_TRUE(append()) << "what has room is taken all the same";
+}
+
+TEST_F(Shipper, AFunctionWhoseLinesAreWorthNothingWaitsNoLonger) {
+  ASSERT_TRUE(Add(kOne, 984));
+  auto waits = std::async(std::launch::async, [&] {
+    return static_cast<executor_inline::LineSink&>(shipper).Append(kOne, 2, {}, "line", {});
+  });
+  shipper.Close(kOne);
+  EXPECT_TRUE(waits.get());
+}
+
+TEST_F(Shipper, DropsWhatHasNoRoomWithANote) {
+  ASSERT_TRUE(Add(kOne, 484));
+  shipper.DropRest(kOne);
+  ASSERT_TRUE(Add(kOne, 234, 4));  // two fit
+  ASSERT_TRUE(Add(kOne, 1));
+  auto lines = shipper.Peek(kOne);
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_EQ(lines[2].stream, log_store::Stream::kStdout);
+  EXPECT_EQ(lines[3].number, 4);
+  EXPECT_EQ(lines[3].stream, log_store::Stream::kNote);
+  EXPECT_NE(lines[3].bytes.find("the rest is not kept"), std::string::npos);
+  // Nothing comes after the gap.
+  shipper.Stored(kOne, 4);
+  ASSERT_TRUE(Add(kOne, 1));
+  EXPECT_FALSE(shipper.HasLines(kOne));
+  EXPECT_TRUE(Add(kTwo, 900));
+  EXPECT_FALSE(Add(kTwo, 100)) << "only what was asked for";
+}
+
 TEST_F(Shipper, AFunctionWaitsForRoom) {
   ASSERT_TRUE(Add(kOne, 984));
   auto waits = std::async(std::launch::async, [&] {
-    return static_cast<executor_inline::LineSink&>(shipper).Append(kOne, 2, {}, "line");
+    return static_cast<executor_inline::LineSink&>(shipper).Append(kOne, 2, {}, "line", {});
   });
   shipper.Stored(kOne, 1);
   EXPECT_TRUE(waits.get());
   EXPECT_EQ(shipper.Peek(kOne).front().bytes, "line");
   ASSERT_TRUE(Add(kOne, 964));
   auto ends = std::async(std::launch::async, [&] {
-    return static_cast<executor_inline::LineSink&>(shipper).Append(kOne, 3, {}, "line");
+    return static_cast<executor_inline::LineSink&>(shipper).Append(kOne, 3, {}, "line", {});
   });
   shipper.Shut();
   EXPECT_EQ(ends.get().error().code, Code::kUnavailable);

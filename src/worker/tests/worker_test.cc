@@ -26,6 +26,8 @@ class Line final : public WorkerService {
  public:
   explicit Line(Runner& runner) : engine_(*runner.worker_service()) {}
   void Cut(bool cut) { cut_ = cut; }
+  /// Who says lines is told that the attempt is another's.
+  void FenceLogs(bool fence) { fence_logs_ = fence; }
   int completes() const { return completes_; }
 
   void Register(worker_api::Registration r, Done<worker_api::Welcome> done) override {
@@ -48,6 +50,7 @@ class Line final : public WorkerService {
   void Log(std::string token, std::vector<log_store::Line> lines,
            Done<executor::Reply> done) override {
     if (!Passes(done)) return;
+    if (fence_logs_) return done(executor::Reply::kStop);
     engine_.Log(std::move(token), std::move(lines), std::move(done));
   }
   void Complete(std::string token, model::Outcome outcome, Done<executor::Reply> done) override {
@@ -74,7 +77,7 @@ class Line final : public WorkerService {
   }
 
   WorkerService& engine_;
-  std::atomic<bool> cut_ = false;
+  std::atomic<bool> cut_ = false, fence_logs_ = false;
   std::atomic<int> completes_ = 0;
 };
 
@@ -115,18 +118,18 @@ class WorkerTest : public testing::Test {
     runner_ = *std::move(opened);
     line_ = std::make_unique<Line>(*runner_);
   }
-  void StartWorker(WorkerOptions options = {}) {
+  void StartWorker(WorkerOptions options = {}, const TaskRegistry* registry = nullptr) {
     options.tenant = TenantId("public");
     options.name = "w";
     if (options.slots.empty()) options.slots = {{"default", 2}};
     options.state_dir = folder_ + "/worker";
     options.supervisor_path = HEADWORKS_SUPERVISOR;
     auto opened = Worker::Open(options, {.service = *line_,
-                                         .registry = registry_,
+                                         .registry = registry != nullptr ? *registry : registry_,
                                          .clock = clock_,
                                          .random = random_,
                                          .log = log_,
-                                         .tell = {},
+                                         .tell = tell_,
                                          .end_program = [this](const std::string&) {
                                            const std::scoped_lock lock(mutex_);
                                            must_end_ = true;
@@ -194,6 +197,7 @@ class WorkerTest : public testing::Test {
   std::unique_ptr<Worker> worker_;
   std::jthread thread_;
   Status ended_;
+  std::function<void(const std::string&)> tell_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool released_ = false, must_end_ = false;
@@ -304,6 +308,133 @@ TEST_F(WorkerTest, AFunctionThatDoesNotStopEndsTheProgram) {
   line_->Cut(true);
   EXPECT_TRUE(Eventually([&] { return must_end_; }));
   line_->Cut(false);
+}
+
+TEST_F(WorkerTest, AFunctionThatDoesNotStopEndsTheProgramAlsoWhereRunHangs) {
+  OpenEngine(1s);
+  tell_ = [this](const std::string& line) {
+    // Whoever reads standard output has stopped.
+    std::unique_lock lock(mutex_);
+    if (line.starts_with("second/")) changed_.wait_for(lock, 60s, [this] { return released_; });
+  };
+  StartWorker();
+  WorkflowBuilder first("first"), second("second");
+  first.Task("a").Function("stubborn");
+  second.Task("a").Run("touch " + folder_ + "/begun");
+  Begin(first);
+  ASSERT_TRUE(Eventually([&] { return worker_->Figures().running == 1; }));
+  Begin(second);
+  EXPECT_TRUE(Eventually([&] { return must_end_; }));
+}
+
+TEST_F(WorkerTest, WhatWasHeldUpBeyondItsLeaseNeverBegins) {
+  OpenEngine(1s);
+  std::atomic<int> began = 0;
+  Add("count", [&](TaskContext&) -> TaskResult<Json> {
+    ++began;
+    return Json("{}");
+  });
+  std::atomic<bool> hung = false;
+  tell_ = [&](const std::string& line) {
+    if (line.find(" started") == std::string::npos || hung.exchange(true)) return;
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, 2s, [this] { return released_; });
+  };
+  StartWorker();
+  WorkflowBuilder flow("flow");
+  flow.Task("a").Function("count");
+  EXPECT_EQ(End(Begin(flow)).state, model::RunState::kSucceeded);
+  EXPECT_TRUE(hung);
+  EXPECT_EQ(began, 1);
+  EXPECT_FALSE(must_end_);
+}
+
+TEST_F(WorkerTest, ADrainEndsAlsoWhereAFunctionDoesNot) {
+  OpenEngine();
+  StartWorker({.drain_timeout = 100ms, .report_patience = 500ms});
+  WorkflowBuilder flow("flow");
+  flow.Task("a").Function("stubborn").Grace(500ms);
+  Begin(flow);
+  ASSERT_TRUE(Eventually([&] { return worker_->Figures().running == 1; }));
+  worker_->Drain();
+  EXPECT_TRUE(Eventually([&] { return must_end_; }));
+  thread_.join();
+  ASSERT_FALSE(ended_);
+  EXPECT_EQ(ended_.error().code, Code::kDrainTimeout);
+}
+
+TEST_F(WorkerTest, AChattyTaskIsStoppedWhereNobodyTakesItsLines) {
+  Add("chatty", [](TaskContext& context) -> TaskResult<Json> {
+    while (!context.cancelled()) context.Log(std::string(60'000, 'x'));
+    throw Cancelled{};
+  });
+  const std::string chatty = "yes " + std::string(1'000, 'x');
+  for (const bool function : {true, false}) {
+    SCOPED_TRACE(function ? "function" : "command");
+    OpenEngine(4s);
+    StartWorker({.report_patience = 200ms});
+    WorkflowBuilder flow(function ? "f" : "c");
+    if (function)
+      flow.Task("a").Function("chatty");
+    else
+      flow.Task("a").Run(chatty).Grace(100ms);
+    const RunHandle run = Begin(flow);
+    ASSERT_TRUE(Eventually([&] { return worker_->Figures().running == 1; }));
+    line_->Cut(true);
+    // Its lines fill their share; its lease ends; and it ends, as one that was interrupted.
+    ASSERT_TRUE(Eventually([&] { return worker_->Figures().unreported == 1; }));
+    EXPECT_EQ(worker_->Figures().running, 0U);
+    EXPECT_FALSE(must_end_);
+    StopWorker();
+    EXPECT_EQ(ended_.error().code, Code::kDrainTimeout);
+    line_->Cut(false);
+    runner_.reset();
+    std::filesystem::remove_all(folder_ + "/db");
+  }
+}
+
+TEST_F(WorkerTest, AChattyTaskThatIsSomebodyElsesGivesItsSlotBack) {
+  OpenEngine(60s);
+  StartWorker({.slots = {{"default", 1}}});
+  WorkflowBuilder chatty("chatty"), next("next");
+  // Says each mebibyte that it has written.
+  chatty.Task("a").Run("echo x > " + folder_ + "/said; trap '' TERM; while :; do head -c 1048576 " +
+                       "/dev/zero | tr '\\0' x | fold -w 1000; echo x >> " + folder_ +
+                       "/said; done");
+  next.Task("a").Run("true");
+  Begin(chatty);
+  ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(folder_ + "/said"); }));
+  line_->Cut(true);
+  const auto said = [&] {
+    std::error_code ec;
+    return std::filesystem::file_size(folder_ + "/said", ec);
+  };
+  // Its share is full once it says nothing more.
+  for (std::uintmax_t before = 0; said() != before || before < 2 * 8;) {
+    before = said();
+    const Duration until = clock_.Monotonic() + 500ms;
+    Eventually([&] { return clock_.Monotonic() >= until; });
+  }
+  line_->FenceLogs(true);
+  line_->Cut(false);
+  ASSERT_TRUE(Eventually([&] { return worker_->Figures().fenced == 1; }));
+  EXPECT_EQ(End(Begin(next)).state, model::RunState::kSucceeded);
+  EXPECT_EQ(worker_->Figures().running, 0U);
+}
+
+TEST_F(WorkerTest, WhatThisWorkerDoesNotKnowIsForAnotherTry) {
+  OpenEngine();
+  // The engine knows it, and this worker is of an older program.
+  TaskRegistry older;
+  StartWorker({}, &older);
+  WorkflowBuilder flow("flow");
+  flow.Task("a").Function("greet").Retry({.max_attempts = 2, .initial = 10ms});
+  const RunHandle run = Begin(flow);
+  EXPECT_EQ(End(run).state, model::RunState::kFailed);
+  const auto attempts = Attempts(run);
+  ASSERT_EQ(attempts.size(), 2U);
+  EXPECT_EQ(attempts[0].outcome.verdict, model::Verdict::kRetry);
+  EXPECT_EQ(attempts[0].outcome.reason, model::Reason::kDispatchFailed);
 }
 
 TEST_F(WorkerTest, CancelReachesTheCode) {

@@ -48,10 +48,12 @@ struct WorkerPorts {
   Clock& clock;
   Random& random;
   Logger& log;
-  /// One line for people for each thing that happened; may be unset.  Called on Run's thread.
+  /// One line for people for each thing that happened; may be unset.  Called on Run's thread: what
+  /// blocks there holds up all words, and so may cost leases.
   std::function<void(const std::string& line)> tell{};
   /// Ends this program at once: a C++ function did not stop when its lease was about to end, and
-  /// another worker is about to begin it (I4).  Unset = std::_Exit(5).
+  /// another worker is about to begin it (I4), or it did not stop when this one had drained. Called
+  /// on a thread of its own, and is to write nothing that may block.  Unset = std::_Exit(5).
   std::function<void(const std::string& why)> end_program{};
 };
 
@@ -74,13 +76,16 @@ struct WorkerFigures {
 /// Outages.  Whatever gets no answer is said again, for as long as it takes.  What runs goes on
 ///   meanwhile, but for no longer than its lease: commands are killed before by their supervisor,
 ///   also while this process is stopped; C++ functions are asked to stop, and one that does not
-///   ends the program.  Their attempts are `interrupted`, once that can be said (I3, I7).
+///   ends the program, whatever else hangs here.  Their attempts are `interrupted`, once that can
+///   be said (I3, I7).
 /// Logs.  Lines are in the engine's store before the verdict is said (I6); a task whose lines
-///   cannot be passed on waits.  Bound: some MiB for each slot.
+///   cannot be passed on waits.  Once it was stopped for its lease or to drain, and had its grace,
+///   lines without room are dropped, with a note.  Bound: 1 to 8 MiB for each slot.
 /// Errors of Run.  kPermissionDenied, kConflict, kInvalidArgument: the server refuses this worker,
-///   and nothing is held any more.  kDrainTimeout: drained, but the ends of some attempts could not
+///   and nothing is held any more; ends that it did not take were given up `report_patience` after
+///   their leases.  kDrainTimeout: drained, but the ends of some attempts could not
 ///   be said; they will be lost, by lease.
-/// Threads.  Run's, two of the process executor and those for functions.
+/// Threads.  Run's, two of the process executor, one that watches leases and those for functions.
 class Worker {
  public:
   /// kInvalidArgument names an option.  kNotFound: no supervisor program.  kUnavailable: another
@@ -93,7 +98,9 @@ class Worker {
   /// Until it has drained, or is refused.
   Status Run();
   /// Takes nothing more, hands back what has not begun, and lets what runs end by itself within
-  /// `drain_timeout`; then it is stopped, as interrupted.  A second call stops it now.
+  /// `drain_timeout`; then it is stopped, as interrupted.  A second call stops it now.  Run returns
+  /// within the longest grace and two `report_patience` of that; a C++ function that still runs
+  /// then ends the program.
   void Drain();
   WorkerFigures Figures() const;
 
