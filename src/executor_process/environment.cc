@@ -10,12 +10,17 @@ extern char** environ;
 
 namespace headworks::executor_process {
 
+bool IsSecret(std::string_view variable) {
+  const std::string_view name = variable.substr(0, variable.find('='));
+  return name.starts_with("HEADWORKS_") && name.ends_with("_TOKEN");
+}
+
 Environment OwnEnvironment() {
   Environment own;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::size_t equals = text.find('=');
-    if (equals != std::string_view::npos && equals > 0) {
+    if (equals != std::string_view::npos && equals > 0 && !IsSecret(text)) {
       own.emplace(text.substr(0, equals), text.substr(equals + 1));
     }
   }

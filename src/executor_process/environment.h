@@ -12,7 +12,11 @@ namespace headworks::executor_process {
 
 using Environment = std::map<std::string, std::string>;
 
-/// The environment of this process.
+/// Whether "NAME=value" is a credential of Headworks' own (HEADWORKS_*_TOKEN), which no task and no
+/// supervisor is to see.
+bool IsSecret(std::string_view variable);
+
+/// The environment of this process, without its secrets.
 Environment OwnEnvironment();
 
 /// All that a task sees of the environment, and nothing else: PATH, HOME, LANG and TZ of `own`,

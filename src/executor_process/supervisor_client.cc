@@ -17,7 +17,9 @@
 #include <csignal>
 #include <cstring>
 #include <thread>
+#include <vector>
 
+#include "environment.h"
 #include "leftovers.h"
 #include "supervisor/proc.h"
 
@@ -174,8 +176,12 @@ Status SupervisorClient::Launch(const Fd& lock) {
                            POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
   std::string program = options_.program, store_id = options_.store_id, group = group_;
   const std::array<char*, 4> argv{program.data(), store_id.data(), group.data(), nullptr};
+  std::vector<char*> environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+    if (!IsSecret(*entry)) environment.push_back(*entry);
+  environment.push_back(nullptr);
   const int error =
-      posix_spawn(&pid_, program.c_str(), &actions, &attributes, argv.data(), environ);
+      posix_spawn(&pid_, program.c_str(), &actions, &attributes, argv.data(), environment.data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) {

@@ -39,12 +39,13 @@ class TaskTest : public ExecutorTest {
 TEST_F(TaskTest, SeesExactlyItsEnvironment) {
   setenv("HEADWORKS_TEST_INHERITED", "yes", 1);
   setenv("HEADWORKS_TEST_SECRET", "no", 1);
+  setenv("HEADWORKS_TEST_TOKEN", "no", 1);
   setenv("LANG", "C.UTF-8", 1);
   unsetenv("TZ");
   executor_.reset();
   Open();
   auto task = Exec({"env", "-0"});
-  task.inherit_env = {"HEADWORKS_TEST_INHERITED", "HEADWORKS_TEST_ABSENT"};
+  task.inherit_env = {"HEADWORKS_TEST_INHERITED", "HEADWORKS_TEST_ABSENT", "HEADWORKS_TEST_TOKEN"};
   task.env = {{"FROM_TASK", "1"}, {"BOTH", "task"}, {"HEADWORKS_TRY", "99"}, {"SPACE", "a b\nc"}};
   auto attempt = Next(task, {{"FROM_WORKFLOW", "2"}, {"BOTH", "workflow"}, {"HOME", "/elsewhere"}});
   attempt.try_no = 3;

@@ -57,10 +57,11 @@ struct ProcessPorts {
 
 /// Runs shell scripts and commands as processes of this host, under one supervisor process.
 ///
-/// A task sees: the environment that its workflow and its env_files name and nothing else,
-/// HEADWORKS_INPUT (a JSON file, the Resolver's context), HEADWORKS_OUTPUT (a file to write a JSON
-/// object or key=value lines to, unless stdout is its output), HEADWORKS_SCRATCH (a folder shared
-/// by the run), /dev/null as standard input.
+/// A task sees: the environment that its workflow and its env_files name and nothing else (of this
+/// process's own never HEADWORKS_*_TOKEN, which are credentials), HEADWORKS_INPUT (a JSON file, the
+/// Resolver's context), HEADWORKS_OUTPUT (a file to write a JSON object or key=value lines to,
+/// unless stdout is its output), HEADWORKS_SCRATCH (a folder shared by the run), /dev/null as
+/// standard input.
 ///
 /// Ends.  Whatever ends an attempt (its own exit, timeout, cancel, Drain, the death of this
 ///   process or of the supervisor), no process of it is left when its verdict is given; output
