@@ -9,10 +9,8 @@
 /// What comes from workers, who are not trusted, is checked here.
 namespace headworks::executor_queue {
 
-/// Largest output of an attempt, as text.
-inline constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;
-/// Of what a worker says for people.
-inline constexpr std::size_t kMaxErrorBytes = std::size_t{4} << 10;
+using worker_api::kMaxErrorBytes;
+using worker_api::kMaxOutputBytes;
 /// A snooze ends by then.
 inline constexpr Duration kLongestSnooze = std::chrono::hours(24 * 365);
 

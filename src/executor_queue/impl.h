@@ -56,6 +56,7 @@ class Impl final : public QueueExecutor {
            Done<executor::Reply> done) override;
   void Complete(std::string work_token, model::Outcome outcome,
                 Done<executor::Reply> done) override;
+  Result<worker_api::Identity> SpeakerOf(std::string_view work_token) override;
 
   // tick.cc
   Duration Tick() override;

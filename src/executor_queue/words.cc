@@ -19,13 +19,13 @@ using executor::TokenClaims;
 using executor::TokenFault;
 using executor::TokenUse;
 using executor::Word;
+using worker_api::Identity;
 using worker_api::Pulse;
 using worker_api::Started;
 
 namespace {
 
-constexpr std::size_t kMostBeats = 16;     // of one worker
-constexpr std::size_t kBytesPerLine = 16;  // beside its own
+constexpr std::size_t kMostBeats = 16;  // of one worker
 constexpr Duration kAskAgain = std::chrono::milliseconds(500);
 
 bool Heard(Reply reply) { return reply == Reply::kGoOn || reply == Reply::kCancel; }
@@ -33,7 +33,7 @@ bool Heard(Reply reply) { return reply == Reply::kGoOn || reply == Reply::kCance
 std::size_t BytesOf(const std::vector<log_store::Line>& lines) {
   return std::accumulate(lines.begin(), lines.end(), std::size_t{0},
                          [](std::size_t sum, const log_store::Line& line) {
-                           return sum + line.bytes.size() + kBytesPerLine;
+                           return sum + line.bytes.size() + worker_api::kLineOverhead;
                          });
 }
 
@@ -114,6 +114,12 @@ void Impl::Opened(const Identity& who, const TokenClaims& start, const AttemptGa
     }
   }
   Make(calls);
+}
+
+Result<Identity> Impl::SpeakerOf(std::string_view work_token) {
+  const auto work = ports_.tokens.Verify(work_token, TokenUse::kWork);
+  if (!work) return executor::ToError(work.error());
+  return IdentityOf(work->attempt.tenant, work->holder);
 }
 
 void Impl::Complete(std::string work_token, model::Outcome outcome, Done<Reply> done) {

@@ -4,6 +4,7 @@
 #include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <fstream>
 #include <iterator>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "address.h"
+#include "headworks/base/text.h"
 #include "headworks/rpc/rpc_server.h"
 #include "headworks/worker/v1/worker.grpc.pb.h"
 #include "status.h"
@@ -21,6 +23,8 @@ namespace headworks::rpc {
 namespace {
 
 constexpr int kSlackBytes = 1 << 20;
+/// What the server takes beside gRPC's own metadata.
+constexpr std::size_t kMaxTokenBytes = 8 * 1024;
 constexpr int kFirstReconnectMs = 100;
 /// For a connection to be made, with TLS and across the world.
 constexpr int kConnectWithinMs = 5'000;
@@ -95,7 +99,13 @@ class RpcClient::Impl {
     auto saying = std::make_shared<Saying>();
     saying->request = std::move(request);
     saying->context.set_deadline(In(wait + options_.patience));
-    saying->context.AddMetadata("authorization", "Bearer " + options_.credential());
+    const auto bearer = Bearer();
+    if (!bearer) {
+      Error error = bearer.error();
+      if (refusal == OnRefusal::kSayAgain) error.code = Code::kUnavailable;
+      return done(std::move(error));
+    }
+    saying->context.AddMetadata("authorization", *bearer);
     {
       const std::scoped_lock lock(mutex_);
       under_way_.insert(&saying->context);
@@ -107,7 +117,7 @@ class RpcClient::Impl {
           if (status.ok())
             done(read(saying->response));
           else
-            done(ErrorOf(status, refusal));
+            done(ErrorOf(saying->context, status, refusal));
           const std::scoped_lock lock(mutex_);
           under_way_.erase(&saying->context);
           if (under_way_.empty()) idle_.notify_all();
@@ -115,8 +125,28 @@ class RpcClient::Impl {
   }
 
  private:
-  Error ErrorOf(const grpc::Status& status, OnRefusal refusal) const {
+  /// What may stand in a header: gRPC ends the program at anything else.
+  Result<std::string> Bearer() const {
+    std::string word = options_.credential();
+    word.erase(word.find_last_not_of(" \t\r\n") + 1);
+    const auto bad = std::ranges::find_if(word, [](char c) { return c < 0x20 || c > 0x7e; });
+    if (bad != word.end())
+      return Error{Code::kPermissionDenied,
+                   fmt::format("the worker's token has a character at {} that no token has; is it "
+                               "whole, and one line?",
+                               bad - word.begin() + 1)};
+    if (word.size() > kMaxTokenBytes)
+      return Error{
+          Code::kPermissionDenied,
+          fmt::format("the worker's token has {} bytes; at most {}", word.size(), kMaxTokenBytes)};
+    return "Bearer " + word;
+  }
+
+  Error ErrorOf(const grpc::ClientContext& context, const grpc::Status& status,
+                OnRefusal refusal) const {
     Error error = FromStatus(status);
+    const bool engines = context.GetServerTrailingMetadata().contains(kEngineMark);
+    if (!engines && error.code != Code::kCancelled) error.code = Code::kUnavailable;
     if (error.code == Code::kUnavailable)
       error.message = fmt::format("no answer from {}: {}", options_.target, error.message);
     if (status.error_code() == grpc::UNAUTHENTICATED && refusal == OnRefusal::kSayAgain)
@@ -209,6 +239,10 @@ void RpcClient::Log(std::string work_token, std::vector<log_store::Line> lines,
 void RpcClient::Complete(std::string work_token, model::Outcome outcome,
                          Done<executor::Reply> done) {
   if (const Status fits = CheckOutcome(outcome); !fits) return done(fits.error());
+  // The engine keeps no more, and the whole is not to be too large for it.
+  if (outcome.error.size() > worker_api::kMaxErrorBytes)
+    outcome.error.resize(
+        ValidUtf8Prefix(std::string_view(outcome.error).substr(0, worker_api::kMaxErrorBytes)));
   v1::CompleteRequest request;
   request.set_work_token(std::move(work_token));
   ToWire(outcome, *request.mutable_outcome());

@@ -31,6 +31,7 @@ constexpr int kMaxMetadataBytes = 16 * 1024;
 constexpr Duration kAnswerIn = std::chrono::milliseconds(100);
 /// After the calls under way were answered.
 constexpr Duration kCloseWithin = std::chrono::seconds(2);
+constexpr const char* kShuttingDown = "the engine is shutting down";
 
 class Calls;
 
@@ -76,6 +77,14 @@ class Calls {
     calls_.emplace(call.get(), call);
     return call;
   }
+  bool HasRoom() {
+    const std::scoped_lock lock(mutex_);
+    return calls_.size() < most_;
+  }
+  bool closed() {
+    const std::scoped_lock lock(mutex_);
+    return closed_;
+  }
   void End(Call* call) {
     std::shared_ptr<Call> last;
     const std::scoped_lock lock(mutex_);
@@ -90,8 +99,7 @@ class Calls {
       closed_ = true;
       calls = calls_;
     }
-    for (const auto& [key, call] : calls)
-      call->Answer({grpc::UNAVAILABLE, "the engine is shutting down"});
+    for (const auto& [key, call] : calls) call->Answer({grpc::UNAVAILABLE, kShuttingDown});
   }
 
  private:
@@ -150,9 +158,13 @@ std::size_t BytesOf(const worker_api::Job& job) {
 /// The generated service over the port.
 class Service final : public v1::Worker::CallbackService {
  public:
-  Service(const RpcServerPorts& ports, std::size_t max_calls) : ports_(ports), calls_(max_calls) {}
+  Service(const RpcServerPorts& ports, std::size_t max_calls)
+      : ports_(ports), waits_(max_calls), words_(max_calls) {}
 
-  void Close() { calls_.Close(); }
+  void Close() {
+    waits_.Close();
+    words_.Close();
+  }
 
   grpc::ServerUnaryReactor* Register(Context* context, const v1::RegisterRequest* request,
                                      v1::RegisterResponse* response) override {
@@ -168,24 +180,26 @@ class Service final : public v1::Worker::CallbackService {
 
   grpc::ServerUnaryReactor* Poll(Context* context, const v1::PollRequest* request,
                                  v1::PollResponse* response) override {
-    return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
-      auto poll = FromWire(*request);
-      HEADWORKS_TRY(Admit(credential, poll.who));
-      HEADWORKS_TRY(AdmitQueues(credential, poll.free));
-      poll.wait = std::min(poll.wait, Left(*context));
-      ports_.service.PollFor(poll, [call, response, who = poll.who,
-                                    &service = ports_.service](Result<worker_api::Polled> polled) {
-        if (!polled) {
-          call->Answer(ToStatus(polled.error()));
-        } else if (!call->Answer(grpc::Status::OK, [&] { ToWire(*polled, *response); })) {
-          // Nobody hears of these: sooner than by their leases they are another's.
-          std::vector<std::string> tokens;
-          for (auto& each : polled->assignments) tokens.push_back(std::move(each.start_token));
-          if (!tokens.empty()) service.HandBack(who, std::move(tokens), [](const Result<bool>&) {});
-        }
-      });
-      return {};
-    });
+    return TakeFrom(
+        waits_, *context, [&](const auto& call, const Credential& credential) -> Status {
+          auto poll = FromWire(*request);
+          HEADWORKS_TRY(Admit(credential, poll.who));
+          HEADWORKS_TRY(AdmitQueues(credential, poll.free));
+          poll.wait = std::min(poll.wait, Left(*context));
+          ports_.service.PollFor(poll, [call, response, who = poll.who, &service = ports_.service](
+                                           Result<worker_api::Polled> polled) {
+            if (!polled) {
+              call->Answer(ToStatus(polled.error()));
+            } else if (!call->Answer(grpc::Status::OK, [&] { ToWire(*polled, *response); })) {
+              // Nobody hears of these: sooner than by their leases they are another's.
+              std::vector<std::string> tokens;
+              for (auto& each : polled->assignments) tokens.push_back(std::move(each.start_token));
+              if (!tokens.empty())
+                service.HandBack(who, std::move(tokens), [](const Result<bool>&) {});
+            }
+          });
+          return {};
+        });
   }
 
   grpc::ServerUnaryReactor* Start(Context* context, const v1::StartRequest* request,
@@ -207,19 +221,24 @@ class Service final : public v1::Worker::CallbackService {
 
   grpc::ServerUnaryReactor* Heartbeat(Context* context, const v1::HeartbeatRequest* request,
                                       v1::HeartbeatResponse* response) override {
-    return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
-      auto heartbeat = FromWire(*request);
-      HEADWORKS_TRY(Admit(credential, heartbeat.who));
-      heartbeat.wait = std::min(heartbeat.wait, Left(*context));
-      ports_.service.Beat(std::move(heartbeat),
-                          Answering<std::vector<worker_api::Pulse>>(call, response));
-      return {};
-    });
+    // One that cannot wait is heard all the same: leases hang on it (I11).
+    const bool waits = request->wait_us() > 0 && waits_.HasRoom();
+    return TakeFrom(
+        waits ? waits_ : words_, *context,
+        [&](const auto& call, const Credential& credential) -> Status {
+          auto heartbeat = FromWire(*request);
+          HEADWORKS_TRY(Admit(credential, heartbeat.who));
+          heartbeat.wait = waits ? std::min(heartbeat.wait, Left(*context)) : Duration(0);
+          ports_.service.Beat(std::move(heartbeat),
+                              Answering<std::vector<worker_api::Pulse>>(call, response));
+          return {};
+        });
   }
 
   grpc::ServerUnaryReactor* Log(Context* context, const v1::LogRequest* request,
                                 v1::LogResponse* response) override {
-    return Take(*context, [&](const auto& call, const Credential&) -> Status {
+    return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
+      if (!MaySpeak(call, credential, request->work_token())) return {};
       HEADWORKS_ASSIGN(auto lines, FromWire(*request));
       HEADWORKS_TRY(CheckLines(lines));
       ports_.service.Log(request->work_token(), std::move(lines), Replying(call, response));
@@ -229,7 +248,8 @@ class Service final : public v1::Worker::CallbackService {
 
   grpc::ServerUnaryReactor* Complete(Context* context, const v1::CompleteRequest* request,
                                      v1::CompleteResponse* response) override {
-    return Take(*context, [&](const auto& call, const Credential&) -> Status {
+    return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
+      if (!MaySpeak(call, credential, request->work_token())) return {};
       HEADWORKS_ASSIGN(auto outcome, FromWire(request->outcome()));
       HEADWORKS_TRY(CheckOutcome(outcome));
       ports_.service.Complete(request->work_token(), std::move(outcome), Replying(call, response));
@@ -264,10 +284,17 @@ class Service final : public v1::Worker::CallbackService {
   /// Checks the credential and passes on to `handle`; its error is the answer.
   template <typename Handle>
   grpc::ServerUnaryReactor* Take(Context& context, const Handle& handle) {
-    const CallPtr call = calls_.Begin();
+    return TakeFrom(words_, context, handle);
+  }
+  template <typename Handle>
+  grpc::ServerUnaryReactor* TakeFrom(Calls& calls, Context& context, const Handle& handle) {
+    context.AddTrailingMetadata(kEngineMark, "1");
+    const CallPtr call = calls.Begin();
     if (call == nullptr) {
       auto* const refused = context.DefaultReactor();
-      refused->Finish(ToStatus({Code::kAtCapacity, "too many calls are under way"}));
+      refused->Finish(calls.closed()
+                          ? grpc::Status(grpc::UNAVAILABLE, kShuttingDown)
+                          : ToStatus({Code::kAtCapacity, "too many calls are under way"}));
       return refused;
     }
     // No exception gets out of here: what it says is not for whoever calls.
@@ -281,8 +308,24 @@ class Service final : public v1::Worker::CallbackService {
     } catch (const std::exception& error) {
       ports_.log.Error("a worker's call failed", {{"error", error.what()}});
       call->Answer({grpc::INTERNAL, "the engine failed; its log says why"});
+    } catch (...) {
+      ports_.log.Error("a worker's call failed", {{"error", "no std::exception"}});
+      call->Answer({grpc::INTERNAL, "the engine failed; its log says why"});
     }
     return call.get();
+  }
+
+  /// Whether the holder of an attempt is one of those that the credential is for; if not, that is
+  /// the answer: the credential is at fault, and the attempt is not over by it.
+  bool MaySpeak(const CallPtr& call, const Credential& credential, const std::string& work_token) {
+    const auto who = ports_.service.SpeakerOf(work_token);
+    if (!who) {
+      call->Answer(ToStatus(who.error()));
+      return false;
+    }
+    const Status may = Admit(credential, *who);
+    if (!may) call->Answer({grpc::UNAUTHENTICATED, may.error().message});
+    return may.has_value();
   }
 
   template <typename T, typename Response>
@@ -347,7 +390,7 @@ class Service final : public v1::Worker::CallbackService {
   }
 
   const RpcServerPorts ports_;
-  Calls calls_;
+  Calls waits_, words_;
 };
 
 Result<std::string> ReadPem(const std::string& path, std::string_view what) {

@@ -6,6 +6,10 @@
 
 namespace headworks::rpc {
 
+/// Trailing metadata of all that an engine answers: what comes without it is some proxy's word, or
+/// gRPC's own, and says nothing of an attempt.
+inline constexpr const char* kEngineMark = "headworks-engine";
+
 /// The one table of error codes, both ways.  kDrainTimeout alone comes back as another code,
 /// kUnavailable, which is what a deadline that passed on the way means.
 grpc::Status ToStatus(const Error& error);

@@ -264,12 +264,12 @@ Result<model::Outcome> FromWire(const v1::Outcome& from) {
   if (from.verdict() < v1::VERDICT_SUCCEEDED || from.verdict() > v1::VERDICT_LOST)
     return Error{Code::kInvalidArgument, fmt::format("outcome: {} is no verdict; give 1 to 8",
                                                      static_cast<int>(from.verdict()))};
+  // A newer worker's: what came of the attempt is its verdict.
   constexpr auto kLastReason = static_cast<std::uint32_t>(model::Reason::kCredentialCeiling);
-  if (from.reason() > kLastReason)
-    return Error{Code::kInvalidArgument,
-                 fmt::format("outcome: {} is no reason; give 0 to {}", from.reason(), kLastReason)};
+  const auto reason = from.reason() > kLastReason ? model::Reason::kError
+                                                  : static_cast<model::Reason>(from.reason());
   model::Outcome outcome{.verdict = static_cast<model::Verdict>(from.verdict()),
-                         .reason = static_cast<model::Reason>(from.reason()),
+                         .reason = reason,
                          .error = from.error(),
                          .output = from.output(),
                          .exit_code = {},

@@ -529,7 +529,7 @@ store::Inbox& Runner::inbox() { return parts_->database->inbox(); }
 store::LimitStore& Runner::limits() { return parts_->database->limits(); }
 task_queue::Queues& Runner::queues() { return *parts_->queues; }
 log_store::LogStore& Runner::logs() { return *parts_->logs; }
-worker_api::WorkerService* Runner::worker_service() { return parts_->queue_executor.get(); }
+worker_api::EngineService* Runner::worker_service() { return parts_->queue_executor.get(); }
 
 Status Runner::Register(const std::shared_ptr<const model::Workflow>& workflow,
                         std::string_view source) {

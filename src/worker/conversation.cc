@@ -24,6 +24,8 @@ constexpr Duration kExtraBeatWait = std::chrono::milliseconds(500);
 constexpr std::size_t kMostPolls = 4;
 /// Heartbeats under way, most of which are late.
 constexpr std::size_t kMostBeats = 8;
+/// Tokens of one heartbeat; those of more attempts are shown by several.
+constexpr std::size_t kMaxBeatBytes = std::size_t{2} << 20;
 /// A worker that is cordoned asks again.
 constexpr Duration kCordoned = std::chrono::seconds(5);
 
@@ -219,18 +221,31 @@ void Conversation::NextBeats(Duration now, std::vector<Action>& actions) {
 }
 
 void Conversation::SayBeats(bool full, Duration wait, Duration now, std::vector<Action>& actions) {
+  beat_not_before_ = now + kBeatGap;
+  extra_beat_not_before_ = now + kExtraBeatGap;
   Beating beating{.attempts = {}, .sent_at = now, .wait = wait, .full = full};
   worker_api::Heartbeat heartbeat{.who = registration_.who, .work_tokens = {}, .wait = wait};
+  std::size_t bytes = 0;
+  const auto say = [&] {
+    if (beating.attempts.empty()) return;
+    beats_.emplace(++last_id_, beating);
+    actions.emplace_back(SayBeat{last_id_, heartbeat});
+    beating.attempts.clear();
+    heartbeat.work_tokens.clear();
+    bytes = 0;
+  };
   for (auto& [key, held] : attempts_) {
     if (held.work_token.empty() || held.fenced || (!full && held.beats > 0)) continue;
+    bytes += held.work_token.size();
+    if (bytes > kMaxBeatBytes || beating.attempts.size() == worker_api::kMaxSlots) {
+      say();
+      bytes = held.work_token.size();
+    }
     ++held.beats;
     beating.attempts.push_back(key);
     heartbeat.work_tokens.push_back(held.work_token);
   }
-  beat_not_before_ = now + kBeatGap;
-  extra_beat_not_before_ = now + kExtraBeatGap;
-  beats_.emplace(++last_id_, std::move(beating));
-  actions.emplace_back(SayBeat{last_id_, std::move(heartbeat)});
+  say();
 }
 
 void Conversation::NextDrain(Duration now, std::vector<Action>& actions) {

@@ -10,6 +10,7 @@
 
 #include "headworks/executor_inline/inline_executor.h"
 #include "headworks/log_store/log_store.h"
+#include "headworks/worker_api/worker_service.h"
 
 namespace headworks::worker {
 
@@ -23,8 +24,8 @@ namespace headworks::worker {
 /// Threads.  All methods may be called concurrently.
 class LogShipper final : public log_store::LogStore, public executor_inline::LineSink {
  public:
-  /// Most that `Peek` takes at once, each line with 16 bytes more.
-  static constexpr std::size_t kMaxTaken = std::size_t{4} << 20;
+  /// Most that `Peek` takes at once: one Log.
+  static constexpr std::size_t kMaxTaken = worker_api::kMaxLogBytes;
 
   /// `on_lines` is called when there is something to Peek that there was not before.
   LogShipper(std::size_t share, std::function<void(const model::AttemptKey&)> on_lines);
@@ -64,7 +65,7 @@ class LogShipper final : public log_store::LogStore, public executor_inline::Lin
     /// What has no room is dropped; `cut`: something was.
     bool dropping = false, cut = false;
   };
-  static std::size_t BytesOf(const log_store::Line& line) { return line.bytes.size() + 16; }
+  static std::size_t BytesOf(const log_store::Line& line) { return line.bytes.size() + worker_api::kLineOverhead; }
   bool FitsLocked(const model::AttemptKey& attempt, std::size_t bytes) const;
   bool RoomLocked(const model::AttemptKey& attempt, std::size_t bytes) const;
   /// Whether on_lines is to be called.

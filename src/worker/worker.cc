@@ -11,6 +11,7 @@
 
 #include "conversation.h"
 #include "headworks/base/json.h"
+#include "headworks/base/text.h"
 #include "headworks/executor_inline/inline_executor.h"
 #include "headworks/executor_process/process_executor.h"
 #include "jobs.h"
@@ -24,7 +25,8 @@ namespace fs = std::filesystem;
 using executor::Reply;
 using model::AttemptKey;
 
-/// Of all lines that wait to be passed on; of one attempt at least and at most.
+/// Of all lines that wait to be passed on, unless there are so many slots that the least share of
+/// each comes to more; of one attempt at least and at most.
 constexpr std::size_t kLogMemory = std::size_t{64} << 20;
 constexpr std::size_t kLeastShare = std::size_t{1} << 20;
 constexpr std::size_t kMostShare = std::size_t{8} << 20;
@@ -46,6 +48,13 @@ std::uint64_t SlotsOf(const WorkerOptions& options) {
   std::uint64_t sum = 0;
   for (const auto& [queue, slots] : options.slots) sum += slots;
   return sum;
+}
+
+/// What is passed on for people.
+std::vector<const std::string*> Texts(const WorkerOptions& options) {
+  std::vector<const std::string*> texts{&options.version, &options.host};
+  for (const std::string& label : options.labels) texts.push_back(&label);
+  return texts;
 }
 
 Status CheckOptions(const WorkerOptions& options) {
@@ -71,6 +80,9 @@ Status CheckOptions(const WorkerOptions& options) {
     if (label.empty() || label.size() > worker_api::kMaxLabelBytes)
       return bad(fmt::format("label '{}' has {} bytes; 1 to {}", label, label.size(),
                              worker_api::kMaxLabelBytes));
+  for (const std::string* text : Texts(options))
+    if (ValidUtf8Prefix(*text) != text->size())
+      return bad(fmt::format("{} is no UTF-8; labels, version and host must be", QuoteJson(*text)));
   if (options.state_dir.empty()) return bad("a worker needs a state_dir");
   if (options.poll_wait <= Duration(0) || options.poll_wait > worker_api::kMaxWait)
     return bad(fmt::format("poll_wait must be above 0 and at most {}",

@@ -47,7 +47,7 @@ class Ear {
   std::promise<std::pair<Argument, Done>> heard_;
 };
 
-class Engine final : public worker_api::WorkerService {
+class Engine final : public worker_api::EngineService {
  public:
   using Start_ = std::pair<worker_api::Identity, std::string>;
   using Log_ = std::pair<std::string, std::vector<log_store::Line>>;
@@ -82,6 +82,12 @@ class Engine final : public worker_api::WorkerService {
     left.Hear(who, std::move(done));
   }
 
+  Result<worker_api::Identity> SpeakerOf(std::string_view work_token) override {
+    if (work_token == "expired") return Error{Code::kPermissionDenied, "attempt token: expired"};
+    return speaker;
+  }
+
+  worker_api::Identity speaker{.tenant = TenantId("acme"), .worker = "w-1", .incarnation = "inc_7"};
   Ear<worker_api::Registration, worker_api::Welcome> registered;
   Ear<worker_api::Poll, worker_api::Polled> polled;
   Ear<Start_, worker_api::Started> started;

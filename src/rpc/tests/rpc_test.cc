@@ -6,7 +6,11 @@
 #include <atomic>
 #include <thread>
 
+#include <grpcpp/grpcpp.h>
+
 #include "harness.h"
+#include "headworks/worker/v1/worker.grpc.pb.h"
+#include "wire.h"
 
 namespace headworks::rpc {
 namespace {
@@ -98,6 +102,94 @@ TEST_F(Rpc, WhatACredentialDoesNotAllowIsRefused) {
   EXPECT_TRUE(welcome.Get());
 }
 
+TEST_F(Rpc, WhatIsSaidOfAnAttemptIsItsHoldersWord) {
+  const auto server = Serve();
+  const auto answers = [&](const std::string& word, const std::string& token) {
+    const auto client = Connect(server->address(), word);
+    Answered<Reply> logged, completed;
+    client->Log(token, {}, logged.done());
+    client->Complete(token, {}, completed.done());
+    const auto log = logged.Get(), complete = completed.Get();
+    EXPECT_FALSE(log);
+    EXPECT_FALSE(complete);
+    EXPECT_EQ(log.error(), complete.error());
+    return log.error();
+  };
+  // Whoever has another's token is not heard, and the attempt is not over by it.
+  EXPECT_EQ(answers("narrow", "t"),
+            (Error{Code::kUnavailable,
+                   "wrong_name: this worker token is for workers named 'gpu-*', not 'w-1'"}));
+  engine.speaker.tenant = TenantId("other");
+  EXPECT_EQ(answers("good", "t"),
+            (Error{Code::kUnavailable,
+                   "wrong_tenant: this worker token is for tenant 'acme', not 'other'"}));
+  EXPECT_EQ(answers("good", "expired"), (Error{Code::kPermissionDenied, "attempt token: expired"}));
+  engine.speaker = {.tenant = TenantId("acme"), .worker = "gpu-7", .incarnation = "i"};
+  const auto client = Connect(server->address(), "narrow");
+  Answered<Reply> completed;
+  client->Complete("t", {}, completed.done());
+  engine.completed.Take().second(Reply::kGoOn);
+  EXPECT_EQ(completed.Value(), Reply::kGoOn);
+}
+
+TEST_F(Rpc, ATokenThatNoHeaderTakesIsRefusedWithoutACall) {
+  const auto server = Serve();
+  for (const auto& [word, fault] : {std::pair(std::string("go\nod"), "a character at 3"),
+                                    {std::string("go\x7fod"), "a character at 3"},
+                                    {std::string("g\xc3\xb6od"), "a character at 2"},
+                                    {std::string(8'193, 'x'), "8193 bytes; at most 8192"}}) {
+    const auto client = Connect(server->address(), word);
+    Answered<worker_api::Welcome> welcome;
+    client->Register({.who = who}, welcome.done());
+    const auto refused = welcome.Get();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kPermissionDenied);
+    EXPECT_NE(refused.error().message.find(fault), std::string::npos) << refused.error().message;
+    Answered<Reply> completed;
+    client->Complete("t", {}, completed.done());
+    EXPECT_EQ(completed.Get().error().code, Code::kUnavailable);
+  }
+  const auto line_end = Connect(server->address(), "good\r\n");
+  Answered<bool> left;
+  line_end->Leave(who, left.done());
+  engine.left.Take().second(true);
+  EXPECT_TRUE(left.Get());
+  // The longest is one that the server reads.
+  const auto longest = Connect(server->address(), std::string(8'192, 'x'));
+  Answered<worker_api::Welcome> read;
+  longest->Register({.who = who}, read.done());
+  EXPECT_EQ(read.Get().error().message, "worker token: bad_signature");
+}
+
+/// What stands in front of an engine, and answers for it.
+class Front final : public v1::Worker::CallbackService {
+ public:
+  grpc::ServerUnaryReactor* Complete(grpc::CallbackServerContext* context,
+                                     const v1::CompleteRequest*, v1::CompleteResponse*) override {
+    auto* const reactor = context->DefaultReactor();
+    reactor->Finish({grpc::PERMISSION_DENIED, "403"});
+    return reactor;
+  }
+};
+
+TEST_F(Rpc, WhatIsNotTheEnginesWordIsNoAnswer) {
+  Front front;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&front);
+  const auto server = builder.BuildAndStart();
+  const auto client = Connect("127.0.0.1:" + std::to_string(port));
+  Answered<Reply> completed;
+  client->Complete("t", {}, completed.done());
+  EXPECT_EQ(
+      completed.Get().error(),
+      (Error{Code::kUnavailable, "no answer from 127.0.0.1:" + std::to_string(port) + ": 403"}));
+  Answered<worker_api::Started> started;
+  client->Start(who, "s", started.done());
+  EXPECT_EQ(started.Get().error().code, Code::kUnavailable);
+}
+
 TEST_F(Rpc, ALogOfFourMebibytesPassesAndOneByteMoreDoesNot) {
   const auto server = Serve();
   const auto client = Connect(server->address());
@@ -137,6 +229,30 @@ TEST_F(Rpc, AnOutputOfOneMebibytePassesAndOneByteMoreDoesNot) {
   client->Complete("t", outcome, more.done());
   EXPECT_EQ(more.Get().error(),
             (Error{Code::kInvalidArgument, "the output has 1048577 bytes; at most 1048576"}));
+}
+
+TEST_F(Rpc, AnErrorIsCutToWhatTheEngineKeeps) {
+  const auto server = Serve();
+  const auto client = Connect(server->address());
+  for (const auto& [error, kept] : {std::pair(std::string(4'096, 'e'), std::size_t{4'096}),
+                                    {std::string(std::size_t{8} << 20, 'e'), 4'096},
+                                    {std::string(4'095, 'e') + "\xc3\xb6", 4'095}}) {
+    Answered<Reply> answer;
+    client->Complete("t", {.verdict = model::Verdict::kFailed, .error = error}, answer.done());
+    auto [heard, done] = engine.completed.Take();
+    EXPECT_EQ(heard.second.error, error.substr(0, kept));
+    done(Reply::kGoOn);
+    EXPECT_EQ(answer.Value(), Reply::kGoOn);
+  }
+}
+
+TEST(Wire, AReasonOfANewerWorkerIsAnError) {
+  v1::Outcome said;
+  said.set_verdict(v1::VERDICT_FAILED);
+  said.set_reason(27);
+  EXPECT_EQ(FromWire(said)->reason, model::Reason::kCredentialCeiling);
+  said.set_reason(28);
+  EXPECT_EQ(FromWire(said)->reason, model::Reason::kError);
 }
 
 TEST_F(Rpc, AJobThatIsTooLargeEndsItsAttempt) {
@@ -199,13 +315,14 @@ TEST_F(Rpc, WhatWasAssignedToOneWhoLeftIsHandedBack) {
   EXPECT_EQ(answer.Get().error().code, Code::kCancelled);
   // Once the server has heard of it, it has room for another call.
   const auto next = Connect(server->address());
-  auto leaver = std::async(std::launch::async, [&] { engine.left.Take().second(true); });
+  auto answerer =
+      std::async(std::launch::async, [&] { engine.polled.Take().second(worker_api::Polled{}); });
   for (bool heard = false; !heard;) {
-    Answered<bool> left;
-    next->Leave(who, left.done());
-    heard = left.Get().has_value();
+    Answered<worker_api::Polled> again;
+    next->PollFor(Waiting(who, 0s), again.done());
+    heard = again.Get().has_value();
   }
-  leaver.get();
+  answerer.get();
   worker_api::Polled polled;
   polled.assignments.push_back({.attempt = {}, .queue = "mail", .start_token = "s"});
   done(polled);
@@ -265,9 +382,9 @@ TEST_F(Rpc, AClientFindsAServerThatCameBack) {
 
 /// Passes bytes on between one client and a server, until it is cut: then it holds the connection
 /// and passes on nothing.
-class Wire {
+class Cable {
  public:
-  explicit Wire(const std::string& server) {
+  explicit Cable(const std::string& server) {
     listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address = Loopback(0);
     socklen_t size = sizeof address;
@@ -278,7 +395,7 @@ class Wire {
     const int port = std::stoi(server.substr(server.rfind(':') + 1));
     passer_ = std::jthread([this, port](const std::stop_token& stop) { Pass(port, stop); });
   }
-  ~Wire() {
+  ~Cable() {
     passer_.request_stop();
     passer_.join();
     close(listener_);
@@ -322,7 +439,7 @@ class Wire {
 
 TEST_F(Rpc, ADeadConnectionIsNoticed) {
   const auto server = Serve();
-  Wire wire(server->address());
+  Cable wire(server->address());
   const auto client =
       Connect(wire.address(), "good",
               {.patience = 60s, .keepalive_every = 500ms, .keepalive_timeout = 500ms});
@@ -365,6 +482,15 @@ TEST_F(Rpc, TooManyCallsAreRefused) {
   const auto done = engine.polled.Take().second;
   client->PollFor(Waiting(who, 30s), refused.done());
   EXPECT_EQ(refused.Get().error().code, Code::kAtCapacity);
+  // A heartbeat is heard without waiting, and words have a room of their own.
+  Answered<std::vector<worker_api::Pulse>> beaten, too_many;
+  client->Beat({.who = who, .work_tokens = {}, .wait = 10s}, beaten.done());
+  const auto [beat, pulse] = engine.beaten.Take();
+  EXPECT_EQ(beat.wait, 0s);
+  client->Beat({.who = who, .work_tokens = {}, .wait = 10s}, too_many.done());
+  EXPECT_EQ(too_many.Get().error().code, Code::kAtCapacity);
+  pulse(std::vector<worker_api::Pulse>{});
+  EXPECT_TRUE(beaten.Get());
   done(worker_api::Polled{});
   EXPECT_TRUE(waits.Get());
 }

@@ -502,6 +502,37 @@ TEST_F(Talk, ABeatThatIsLateIsFollowedByAnother) {
   EXPECT_TRUE(None<C::Cancel>());
 }
 
+TEST_F(Talk, ABeatThatWouldBeTooLargeIsSaidInParts) {
+  options.slots = {{"q", 10'000}};
+  const auto beats_of = [&](std::size_t token_bytes, std::int64_t count) {
+    Conversation fresh(options, "inc", random, [](const std::string&) {});
+    const auto go = [&] {
+      did.clear();
+      do {
+        auto more = fresh.Next(now);
+        std::move(more.begin(), more.end(), std::back_inserter(did));
+      } while (fresh.due() <= now);
+    };
+    go();
+    fresh.OnRegistered(worker_api::Welcome{.lease = kLease, .heartbeat_every = kBeat}, now);
+    go();
+    worker_api::Polled polled;
+    for (std::int64_t epoch = 1; epoch <= count; ++epoch)
+      polled.assignments.push_back({Key(epoch), "q", "start"});
+    fresh.OnPolled(1, polled, now);
+    go();
+    for (std::int64_t epoch = 1; epoch <= count; ++epoch)
+      fresh.OnStarted(Key(epoch),
+                      worker_api::Started{Reply::kGoOn, std::string(token_bytes, 't'), {}}, now);
+    go();
+    std::vector<std::size_t> tokens;
+    for (const auto& beat : All<C::SayBeat>()) tokens.push_back(beat.heartbeat.work_tokens.size());
+    return tokens;
+  };
+  EXPECT_EQ(beats_of(1'024, 2'048), (std::vector<std::size_t>{2'048}));
+  EXPECT_EQ(beats_of(1'024, 2'049), (std::vector<std::size_t>{2'048, 1}));
+}
+
 TEST_F(Talk, LateBeatsAreBounded) {
   options.slots = {{"q", 1}};
   RunOne();

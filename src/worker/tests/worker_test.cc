@@ -540,6 +540,12 @@ TEST_F(WorkerTest, OptionsOutOfBoundsAreNamed) {
   bad.labels = {std::string(129, 'l')};
   EXPECT_NE(fault(bad).find("has 129 bytes; 1 to 128"), std::string::npos);
   bad = good;
+  bad.host = "caf\xe9";
+  EXPECT_NE(fault(bad).find("is no UTF-8"), std::string::npos);
+  bad = good;
+  bad.labels = {"\xff"};
+  EXPECT_NE(fault(bad).find("is no UTF-8"), std::string::npos);
+  bad = good;
   bad.poll_wait = worker_api::kMaxWait + 1us;
   EXPECT_NE(fault(bad).find("poll_wait"), std::string::npos);
 }

@@ -89,7 +89,7 @@ struct QueueFigures {
 /// Threads.  All methods may be called concurrently; `threads` and two of its own.
 /// Bounds.  As in the options and worker_service.h; long polls: 64 of one worker, of which the
 ///   oldest is answered with nothing.
-class QueueExecutor : public executor::Executor, public worker_api::WorkerService {
+class QueueExecutor : public executor::Executor, public worker_api::EngineService {
  public:
   using executor::Executor::Start;
   using worker_api::WorkerService::Start;

@@ -16,7 +16,8 @@ struct RpcClientOptions {
   std::string target;
   /// PEM file of the authorities that the server's certificate is checked by; empty = unencrypted.
   std::string tls_ca_file;
-  /// The worker's credential, asked for each call.
+  /// The worker's credential, asked for each call: printable ASCII, at most 8 KiB; white space at
+  /// its end is dropped.
   std::function<std::string()> credential;
   /// How long an answer may take, beyond what the call itself waits.
   Duration patience = std::chrono::seconds(10);
@@ -31,9 +32,10 @@ struct RpcClientOptions {
 /// The engine's WorkerService from afar.  Connects when it is first asked, and again whenever the
 /// connection is lost, directly (no proxy of the environment is used).
 ///
-/// Errors.  Those of the service, and kUnavailable for all that is not known to have been answered.
-///   A credential that is refused is kPermissionDenied to Register and PollFor; to the other calls
-///   it is kUnavailable, because an attempt is not over by it.
+/// Errors.  Those of the service, and kUnavailable for all that is not known to have been answered
+///   by an engine, as what a proxy says.
+///   A credential that is refused, or that none can be, is kPermissionDenied to Register and
+///   PollFor; to the other calls it is kUnavailable, because an attempt is not over by it.
 /// Life.  The destructor ends calls under way as kCancelled, and returns after their `done`.
 /// Threads.  As the port says; `done` is called on gRPC's threads.
 class RpcClient final : public worker_api::WorkerService {

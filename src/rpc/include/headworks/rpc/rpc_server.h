@@ -39,23 +39,24 @@ class Gatekeeper {
 /// Largest messages: the output of one attempt, the lines of one Log (each counts with its bytes
 /// and kLineOverhead more), the job of one Start.  One byte more is kInvalidArgument; the attempt
 /// of such a job fails, as `dispatch_failed`.
-inline constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;
-inline constexpr std::size_t kMaxLogBytes = std::size_t{4} << 20;
+using worker_api::kLineOverhead;
+using worker_api::kMaxLogBytes;
+using worker_api::kMaxOutputBytes;
 inline constexpr std::size_t kMaxJobBytes = std::size_t{16} << 20;
-inline constexpr std::size_t kLineOverhead = 16;
 
 struct RpcServerOptions {
   /// As CheckAddress takes it.
   std::string address;
   /// PEM files; both or none.  None = unencrypted, credentials included.
   std::string tls_cert_file, tls_key_file;
-  /// Calls under way, most of which wait; more are answered kAtCapacity.
+  /// Polls and heartbeats that wait, and as many of all other calls; more are answered kAtCapacity,
+  /// but for a heartbeat, which is then heard without waiting.
   std::size_t max_calls = 20'000;
 };
 
 /// All borrowed; each must outlive the server.
 struct RpcServerPorts {
-  worker_api::WorkerService& service;
+  worker_api::EngineService& service;
   Gatekeeper& gatekeeper;
   Clock& clock;
   Logger& log;

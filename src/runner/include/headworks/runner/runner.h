@@ -28,7 +28,7 @@ namespace headworks::dispatcher {
 class WarmPlacer;
 }
 namespace headworks::worker_api {
-class WorkerService;
+class EngineService;
 }
 
 /// Headworks inside your program.
@@ -270,7 +270,7 @@ class Runner {
   log_store::LogStore& logs();
   /// What workers talk to, by whatever carries their words; nullptr: no task goes to "queue".
   /// Stays until the runner is destroyed; after Shutdown it answers kUnavailable.
-  worker_api::WorkerService* worker_service();
+  worker_api::EngineService* worker_service();
 
   std::vector<ServiceHealth> Health() const;
   /// All metrics as they stand (docs/metrics.md).  Not while Shutdown is under way.

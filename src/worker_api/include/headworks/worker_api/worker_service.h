@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "headworks/base/ids.h"
@@ -25,6 +26,14 @@ inline constexpr std::size_t kMaxQueues = 64;     // of one worker
 inline constexpr std::size_t kMaxLabels = 64;     // of one worker, each at most kMaxLabelBytes
 inline constexpr std::size_t kMaxLabelBytes = 128;
 inline constexpr std::uint32_t kMaxSlots = 10'000;  // of one worker, over all its queues
+/// The output of one attempt, as text.
+inline constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;
+/// The lines of one Log, each with its bytes and kLineOverhead more.
+inline constexpr std::size_t kMaxLogBytes = std::size_t{4} << 20;
+inline constexpr std::size_t kLineOverhead = 16;
+/// Tokens of one Heartbeat or HandBack: kMaxSlots.
+/// Of an outcome, for people: what is longer is cut.
+inline constexpr std::size_t kMaxErrorBytes = std::size_t{4} << 10;
 inline constexpr Duration kMaxWait = std::chrono::seconds(60);
 
 /// One start of one worker.  Two processes of the same name are two workers: whatever is held is
@@ -154,6 +163,14 @@ class WorkerService {
                         Done<bool> done) = 0;
   /// The worker is gone; what it still holds is lost at once.
   virtual void Leave(const Identity& who, Done<bool> done) = 0;
+};
+
+/// One that has the engine, and so can say who holds an attempt.
+class EngineService : public WorkerService {
+ public:
+  /// Whom a working token was made for: nobody else may speak with it (I13).  kPermissionDenied:
+  /// the token, with its fault by name.
+  virtual Result<Identity> SpeakerOf(std::string_view work_token) = 0;
 };
 
 }  // namespace headworks::worker_api
