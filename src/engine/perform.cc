@@ -48,14 +48,15 @@ void Engine::PerformEffects(std::vector<Work>& works) {
     if (const auto slot = slots_.find(run); slot != slots_.end() && slot->second->touched)
       PerformSlot(*slot->second, effects);
   if (!effects.told.empty()) observer_->Committed(effects.told);
-  if (!effects.settled.empty()) dispatcher_.Settled(effects.settled);
-  for (const auto& attempt : effects.offers) Offer(attempt);
-  stats_.attempts += effects.offers.size();
   if (observer_)
     for (const RunNo run : visited_)
       if (const auto slot = slots_.find(run); slot != slots_.end() && slot->second->deleted)
         observer_->Deleted(slot->second->run.header.tenant, run, slot->second->run.header.run_id);
+  // An executor that hears that a holder lives, and only then that it is over, keeps nothing of it.
   Answer(works);
+  if (!effects.settled.empty()) dispatcher_.Settled(effects.settled);
+  for (const auto& attempt : effects.offers) Offer(attempt);
+  stats_.attempts += effects.offers.size();
   std::ranges::move(std::exchange(after_commit_, {}), std::back_inserter(backlog_));
   EvictVisited();
 }

@@ -34,6 +34,7 @@ class ManualDispatcher final : public dispatcher::Dispatcher {
   std::string name = "manual";
   std::deque<executor::Attempt> taken;
   std::vector<model::AttemptKey> cancelled;
+  std::vector<model::AttemptKey> settled;
 
   std::size_t lanes() const override { return 1; }
   std::size_t LaneOf(const TenantId&, const model::Task&) const override { return 0; }
@@ -50,7 +51,9 @@ class ManualDispatcher final : public dispatcher::Dispatcher {
       std::span<const executor::Attempt> attempts) override {
     return std::vector<executor::Inspection>(attempts.size(), executor::Absent{});
   }
-  void Settled(std::span<const executor::Attempt>) override {}
+  void Settled(std::span<const executor::Attempt> attempts) override {
+    for (const auto& attempt : attempts) settled.push_back(attempt.key);
+  }
   Status Close(Duration) override { return {}; }
 };
 

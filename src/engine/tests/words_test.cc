@@ -121,6 +121,20 @@ TEST_F(WordsTest, AClaimAfterACancelEndsTheAttempt) {
   EXPECT_EQ(Stored(run()).state, model::RunState::kCancelled);
 }
 
+TEST_F(WordsTest, WhatIsSaidBesideAVerdictIsAnsweredBeforeTheAttemptIsSettled) {
+  EXPECT_EQ(Say("w1", Word::Kind::kStarted), Reply::kGoOn);
+  std::vector<std::pair<Reply, std::size_t>> answers;  // and how many were settled by then
+  const auto note = [&](const executor::Heard& heard) {
+    answers.emplace_back(heard.reply, dispatcher_.settled.size());
+  };
+  engine_.Hear({key_, "w1", Word::Kind::kHeartbeat}, note);
+  engine_.Hear({key_, "w1", Word::Kind::kVerdict, {.verdict = Verdict::kSucceeded}}, note);
+  Tick(2);
+  const std::pair unsettled{Reply::kGoOn, std::size_t{0}};
+  EXPECT_EQ(answers, (std::vector{unsettled, unsettled}));
+  EXPECT_EQ(dispatcher_.settled, std::vector{key_});
+}
+
 TEST_F(WordsTest, TheNextEngineKnowsWhoWasLetIn) {
   EXPECT_EQ(Say("w1", Word::Kind::kStarted), Reply::kGoOn);
   ASSERT_TRUE(engine_.Close());
