@@ -181,7 +181,8 @@ class Impl final : public QueueExecutor {
   void WithdrawLocked(Entry& entry, Calls& calls);
   void RunLocked(Entry& entry, const Identity& who, std::string holder, Calls& calls);
   /// The answer where nothing more may wait in this queue.
-  std::optional<executor::OfferResult> FullLocked(const std::string& queue) const;
+  std::optional<executor::OfferResult> FullLocked(const std::string& tenant,
+                                                  const std::string& queue) const;
   void LoseLocked(Entry& entry, std::string why, Calls& calls);
   /// Leaves what it was, whatever that is.
   void LeaveStageLocked(Entry& entry, Calls& calls);
@@ -199,6 +200,8 @@ class Impl final : public QueueExecutor {
   Result<Worker*> FindLocked(const Identity& who);
   void ForgetWorkerLocked(Workers_::iterator at, Calls& calls);
   void AnswerPollLocked(PollNo poll, worker_api::Polled polled, Calls& calls);
+  /// With nothing, those of this worker that ask for this queue.
+  void AnswerPollsLocked(const Identity& who, const std::string& queue, Calls& calls);
 
   // words.cc
   /// Begins a call of the sink; kUnavailable: there is no engine (any more).
@@ -244,8 +247,9 @@ class Impl final : public QueueExecutor {
   Entries entries_;
   Lines lines_;
   std::uint64_t next_order_ = 0;
-  std::map<std::string, std::uint64_t> waiting_;  // kWaiting to kWithdrawn, by queue
-  std::uint32_t unbegun_ = 0;                     // the sum of these
+  /// kWaiting to kWithdrawn, by tenant and queue.
+  std::map<std::string, std::map<std::string, std::uint64_t>> waiting_;
+  std::uint32_t unbegun_ = 0;  // the sum of these
   std::uint32_t running_ = 0;
   mutable bool room_wanted_ = false;  // somebody was told that there is none
   std::map<Identity, std::set<Id>> held_;

@@ -138,8 +138,10 @@ void Impl::LeaveStageLocked(Entry& entry, Calls& calls) {
   if (entry.stage == Stage::kRunning) --running_;
   SetDueLocked(entry, Duration(0));
   if (!unbegun || entry.place.order == 0) return;
-  const auto queue = waiting_.find(entry.place.queue);
-  if (--queue->second == 0) waiting_.erase(queue);
+  const auto tenant = waiting_.find(entry.place.tenant);
+  const auto queue = tenant->second.find(entry.place.queue);
+  if (--queue->second == 0) tenant->second.erase(queue);
+  if (tenant->second.empty()) waiting_.erase(tenant);
   --unbegun_;
   entry.place.order = 0;
   if (room_wanted_ && sink_ != nullptr) {
@@ -157,18 +159,28 @@ void Impl::EraseLocked(Entries::iterator at, Calls& calls) {
   entries_.erase(at);
 }
 
-std::optional<OfferResult> Impl::FullLocked(const std::string& queue) const {
+std::optional<OfferResult> Impl::FullLocked(const std::string& tenant,
+                                            const std::string& queue) const {
   if (unbegun_ >= options_.max_waiting) {
     room_wanted_ = true;
     return NotTaken(DispatchError::kNoCapacity,
                     fmt::format("{} attempts wait for workers already", unbegun_));
   }
-  const auto here = waiting_.find(queue);
-  if (here == waiting_.end() || here->second < options_.max_waiting / 2) return std::nullopt;
+  const auto own = waiting_.find(tenant);
+  if (own == waiting_.end()) return std::nullopt;
   // There is room, and not for these: they come again later, not whenever there is room.
-  return OfferResult{.disposition = model::Disposition::kBackpressure,
-                     .cause = fmt::format("{} attempts wait for workers of queue '{}' already",
-                                          here->second, queue)};
+  const auto full = [](std::uint64_t wait, std::string_view of, std::string_view name) {
+    return OfferResult{
+        .disposition = model::Disposition::kBackpressure,
+        .cause = fmt::format("{} attempts wait for workers of {} '{}' already", wait, of, name)};
+  };
+  const auto here = own->second.find(queue);
+  if (here != own->second.end() && here->second >= options_.max_waiting / 2)
+    return full(here->second, "queue", queue);
+  std::uint64_t all = 0;
+  for (const auto& [name, count] : own->second) all += count;
+  if (all >= options_.max_waiting - options_.max_waiting / 4) return full(all, "tenant", tenant);
+  return std::nullopt;
 }
 
 OfferResult Impl::Offer(const Attempt& attempt) {
@@ -183,7 +195,7 @@ OfferResult Impl::Offer(const Attempt& attempt) {
       OfferedAgainLocked(known->second, attempt, calls);
       break;
     }
-    if (auto full = FullLocked(queue)) return *std::move(full);
+    if (auto full = FullLocked(attempt.key.tenant.value, queue)) return *std::move(full);
     if (checked) {
       TakeLocked(attempt, queue, calls);
       break;
@@ -219,7 +231,7 @@ void Impl::TakeLocked(const Attempt& attempt, const std::string& queue, Calls& c
   entry.place = {attempt.key.tenant.value, queue, std::move(required), attempt.priority,
                  ++next_order_};
   entry.waits_since = ports_.clock.Now();
-  ++waiting_[queue];
+  ++waiting_[attempt.key.tenant.value][queue];
   ++unbegun_;
   WaitLocked(entry, calls);
 }
@@ -255,6 +267,7 @@ void Impl::ReturnLocked(Entry& entry, std::string_view why, Calls& calls) {
   LogOf(entry).Info("an attempt goes back to its place",
                     {{"worker", HolderOf(entry.who)}, {"why", std::string(why)}});
   ++returned_;
+  AnswerPollsLocked(entry.who, entry.place.queue, calls);  // for another, if one waits
   const auto held = held_.find(entry.who);
   held->second.erase(IdOf(entry.attempt.key));
   if (held->second.empty()) held_.erase(held);
@@ -473,7 +486,10 @@ executor::Metrics Impl::GetMetrics() const {
 
 QueueFigures Impl::Figures() const {
   const Lock lock(mutex_);
-  return {.waiting = waiting_,
+  std::map<std::string, std::uint64_t> waiting;
+  for (const auto& [tenant, queues] : waiting_)
+    for (const auto& [queue, count] : queues) waiting[queue] += count;
+  return {.waiting = std::move(waiting),
           .workers = workers_.size(),
           .returned = returned_,
           .lost = lost_,

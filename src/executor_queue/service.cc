@@ -127,6 +127,13 @@ void Impl::AnswerPollLocked(PollNo no, Polled polled, Calls& calls) {
   polls_.erase(found);
 }
 
+void Impl::AnswerPollsLocked(const Identity& who, const std::string& queue, Calls& calls) {
+  const auto worker = workers_.find(who);
+  if (worker == workers_.end()) return;
+  for (const PollNo no : std::set(worker->second.polls))
+    if (polls_.at(no).free.contains(queue)) AnswerPollLocked(no, {}, calls);
+}
+
 void Impl::HandBack(const Identity& who, std::vector<std::string> start_tokens, Done<bool> done) {
   if (const Status good = CheckIdentity(who); !good) return done(good.error());
   if (start_tokens.size() > worker_api::kMaxSlots)
@@ -143,8 +150,11 @@ void Impl::HandBack(const Identity& who, std::vector<std::string> start_tokens, 
   }
   Calls calls;
   {
-    const Lock lock(mutex_);
-    if (const Result<Worker*> worker = FindLocked(who); !worker) return done(Error(worker.error()));
+    Lock lock(mutex_);
+    if (const Result<Worker*> worker = FindLocked(who); !worker) {
+      lock.unlock();
+      return done(Error(worker.error()));
+    }
     for (const Id& id : given)
       if (const auto known = entries_.find(id); known != entries_.end() &&
                                                 known->second.stage == Stage::kAssigned &&

@@ -227,7 +227,15 @@ TEST_F(QueueTest, OneQueueTakesHalfOfTheRoomAndAllOfThemAllOfIt) {
   EXPECT_EQ(full.cause, "2 attempts wait for workers of queue 'dead' already");
   EXPECT_TRUE(std::holds_alternative<executor::Absent>(Inspect(third)));
   Offer(Plain("b"));
-  Offer(Plain("c"));
+  EXPECT_EQ(queue_->Offer(Next(Plain("c"))).cause,
+            "3 attempts wait for workers of tenant 'public' already");
+  EXPECT_EQ(queue_->GetCapacity().free(), 1U);
+  auto other = Next(Plain("dead"));
+  other.key.tenant = TenantId("other");
+  EXPECT_EQ(queue_->Offer(other).disposition, Disposition::kDispatched)
+      << "what waits of one tenant is nothing to another (I11, I13)";
+  EXPECT_EQ(queue_->Figures().waiting,
+            (std::map<std::string, std::uint64_t>{{"b", 1}, {"dead", 3}}));
   const auto all = queue_->Offer(Next(Plain("d")));
   EXPECT_EQ(all.error, DispatchError::kNoCapacity);
   EXPECT_EQ(all.cause, "4 attempts wait for workers already");
@@ -298,6 +306,47 @@ TEST_F(QueueTest, APollWaitsForWhatComesOrForItsEnd) {
   EXPECT_FALSE(later.came()) << "only one gets it";
   Pass(15s);
   EXPECT_TRUE(later.came()) << "no poll waits longer than a heartbeat";
+}
+
+TEST_F(QueueTest, WhatIsHandedBackGoesToAnotherWhoWaits) {
+  Make();
+  const auto first = Hire("first"), second = Hire("second");
+  const auto attempt = Offer(Plain());
+  const auto token = Token(first);
+  const auto own = Poll(first, 10s);  // it waits longer
+  const auto others = Poll(second, 10s);
+  // Whoever is answered may say more at once.
+  Answer<worker_api::Welcome> welcome;
+  Answer<bool> back;
+  queue_->HandBack(first, {token}, [&](Result<bool> done) {
+    queue_->Register({.who = first, .slots = {{"default", 100}}}, welcome.Done());
+    back.Done()(std::move(done));
+  });
+  EXPECT_TRUE(*back && welcome.came());
+  ASSERT_TRUE(own.came());
+  EXPECT_TRUE(own->assignments.empty());
+  ASSERT_TRUE(others.came());
+  EXPECT_EQ(others->assignments.at(0).attempt, attempt.key);
+  // The same of one that does not begin it.
+  Pass(55s);
+  EXPECT_TRUE(*Beat(first, {}) && *Beat(second, {}));
+  const auto slow = Poll(second, 10s);
+  const auto quick = Poll(first, 10s);
+  Pass(5s);
+  ASSERT_TRUE(slow.came() && quick.came());
+  EXPECT_TRUE(slow->assignments.empty());
+  EXPECT_EQ(quick->assignments.at(0).attempt, attempt.key);
+}
+
+TEST_F(QueueTest, WhoeverIsToldThatItIsUnknownMayRegisterAtOnce) {
+  Make();
+  const worker_api::Identity who{TenantId("public"), "w", "one"};
+  Answer<worker_api::Welcome> welcome;
+  queue_->HandBack(who, {}, [&](const Result<bool>& done) {
+    EXPECT_EQ(done.error().code, Code::kNotFound);
+    queue_->Register({.who = who, .slots = {{"default", 1}}}, welcome.Done());
+  });
+  EXPECT_TRUE(welcome.came() && *welcome);
 }
 
 TEST_F(QueueTest, PollsOfAWorkerHaveABound) {
