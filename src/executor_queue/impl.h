@@ -93,6 +93,8 @@ class Impl final : public QueueExecutor {
     Instant waits_since{};
     /// kAssigned, kRunning, and kEnded where it ran.
     Identity who{};
+    /// The queue of which it takes one of its worker's slots; empty = none (any more).
+    std::string slot{};
     /// kRunning: as the engine has it.
     std::string holder{};
     /// kWithdrawn: the gate let this executor in, to end it.
@@ -117,6 +119,11 @@ class Impl final : public QueueExecutor {
     Duration heard{0};
     std::set<PollNo> polls{};
     std::set<std::uint64_t> beats{};
+  };
+  /// What a worker has.
+  struct Hold {
+    std::set<Id> ids{};
+    std::map<std::string, std::uint32_t> used{};  // slots, by queue
   };
   using Workers_ = std::map<Identity, Worker>;
 
@@ -158,7 +165,7 @@ class Impl final : public QueueExecutor {
     Done<executor::Reply> done;
   };
   static Id IdOf(const model::AttemptKey& key) { return {key.run.value, key.epoch.value}; }
-  static void Make(Calls& calls) {
+  static void Make(const Calls& calls) {
     for (const auto& call : calls) call();
   }
   /// Waits that are over at once are answered on the caller's thread.
@@ -198,6 +205,18 @@ class Impl final : public QueueExecutor {
 
   // service.cc
   Result<Worker*> FindLocked(const Identity& who);
+  void HoldLocked(Entry& entry, const Identity& who);
+  void LetGoLocked(Entry& entry, Calls& calls);
+  /// The worker has room for another.
+  void FreeSlotLocked(Entry& entry, Calls& calls);
+  /// Attempts of this queue that a registered worker has.
+  std::uint32_t UsedLocked(const Identity& who, const std::string& queue) const;
+  /// Of this queue, to a worker with `free` slots for it: first what it was given before and does
+  /// not know of.
+  void GiveLocked(const Worker& worker, const std::string& queue, std::uint32_t free,
+                  std::vector<worker_api::Assignment>& given, Calls& calls);
+  std::vector<worker_api::Assignment> UnknownLocked(const Identity& who, const std::string& queue,
+                                                    std::size_t most);
   void ForgetWorkerLocked(Workers_::iterator at, Calls& calls);
   void AnswerPollLocked(PollNo poll, worker_api::Polled polled, Calls& calls);
   /// With nothing, those of this worker that ask for this queue.
@@ -221,6 +240,8 @@ class Impl final : public QueueExecutor {
   void AskPulsesLocked(std::uint64_t beat, Calls& calls);
   void Pulsed(std::uint64_t beat, std::size_t index, const std::string& token,
               const Result<executor::AttemptGate::Answer>& answer);
+  void NotePulseLocked(std::uint64_t beat, std::size_t index,
+                       const Result<executor::AttemptGate::Answer>& answer, Calls& calls);
   void AnswerBeatLocked(std::uint64_t beat, Calls& calls);
   void CountLocked(const model::Outcome& outcome);
   void NoteReply(executor::Reply reply);
@@ -252,7 +273,7 @@ class Impl final : public QueueExecutor {
   std::uint32_t unbegun_ = 0;  // the sum of these
   std::uint32_t running_ = 0;
   mutable bool room_wanted_ = false;  // somebody was told that there is none
-  std::map<Identity, std::set<Id>> held_;
+  std::map<Identity, Hold> held_;
   std::set<std::pair<Duration, Id>> due_;
   Workers_ workers_;
   std::map<PollNo, WaitingPoll> polls_;

@@ -27,6 +27,8 @@ constexpr Duration kShortestLease = std::chrono::milliseconds(100);
 constexpr Duration kLongestWait = std::chrono::hours(1);
 constexpr std::uint32_t kMostWaiting = 1'000'000;
 constexpr std::uint32_t kMostThreads = 1'024;
+constexpr Duration kRenewBefore = executor::AttemptGateOptions{}.renew_before;
+constexpr Duration kStopBeforeCeiling = executor::AttemptGateOptions{}.stop_before_ceiling;
 /// The engine could not judge: it is asked again.
 constexpr Duration kWithdrawAgain = std::chrono::seconds(1);
 /// The holder that ends what has not begun.
@@ -54,6 +56,11 @@ Status CheckOptions(const QueueOptions& options) {
 
 }  // namespace
 
+Duration WorkTokenValid(Duration lease) {
+  return std::chrono::ceil<std::chrono::seconds>(
+      std::max<Duration>(2 * kRenewBefore, 2 * lease + kRenewBefore));
+}
+
 Result<std::unique_ptr<QueueExecutor>> NewQueueExecutor(const QueueOptions& options,
                                                         const QueuePorts& ports) {
   HEADWORKS_TRY(CheckOptions(options));
@@ -63,7 +70,10 @@ Result<std::unique_ptr<QueueExecutor>> NewQueueExecutor(const QueueOptions& opti
 Impl::Impl(const QueueOptions& options, const QueuePorts& ports)
     : options_(options),
       ports_(ports),
-      gate_({.pending_timeout = options.pending_timeout}, ports.tokens, ports.token_clock) {}
+      gate_({.pending_timeout = options.pending_timeout,
+             .renew_before = std::max(kRenewBefore, options.lease),
+             .stop_before_ceiling = std::max(kStopBeforeCeiling, 2 * options.heartbeat_every)},
+            ports.tokens, ports.token_clock) {}
 
 Impl::~Impl() {
   for (std::jthread& thread : threads_) thread.request_stop();
@@ -130,11 +140,7 @@ void Impl::SetDueLocked(Entry& entry, Duration due) {
 void Impl::LeaveStageLocked(Entry& entry, Calls& calls) {
   const bool unbegun = entry.stage < Stage::kRunning;
   if (entry.stage == Stage::kWaiting && entry.place.order != 0) lines_.Remove(entry.place);
-  if (entry.stage == Stage::kAssigned || entry.stage == Stage::kRunning) {
-    const auto held = held_.find(entry.who);
-    held->second.erase(IdOf(entry.attempt.key));
-    if (held->second.empty()) held_.erase(held);
-  }
+  if (entry.stage == Stage::kAssigned || entry.stage == Stage::kRunning) LetGoLocked(entry, calls);
   if (entry.stage == Stage::kRunning) --running_;
   SetDueLocked(entry, Duration(0));
   if (!unbegun || entry.place.order == 0) return;
@@ -242,8 +248,13 @@ void Impl::WaitLocked(Entry& entry, Calls& calls) {
   lines_.Add(IdOf(entry.attempt.key), place);
   const auto poll = lines_.PollFor(place);
   if (!poll) return;
-  if (auto assignment = AssignLocked(entry, polls_.at(*poll).who, calls))
-    AnswerPollLocked(*poll, {.assignments = {*std::move(assignment)}}, calls);
+  const Identity who = polls_.at(*poll).who;
+  auto assignment = AssignLocked(entry, who, calls);
+  if (!assignment) return;
+  AnswerPollLocked(*poll, {.assignments = {*std::move(assignment)}}, calls);
+  // More than it has slots for is nobody's to ask for.
+  if (UsedLocked(who, place.queue) >= workers_.at(who).registration.slots.at(place.queue))
+    AnswerPollsLocked(who, place.queue, calls);
 }
 
 std::optional<worker_api::Assignment> Impl::AssignLocked(Entry& entry, const Identity& who,
@@ -257,8 +268,7 @@ std::optional<worker_api::Assignment> Impl::AssignLocked(Entry& entry, const Ide
   }
   lines_.Remove(entry.place);
   entry.stage = Stage::kAssigned;
-  entry.who = who;
-  held_[who].insert(IdOf(entry.attempt.key));
+  HoldLocked(entry, who);
   SetDueLocked(entry, ports_.clock.Monotonic() + options_.lease);
   return worker_api::Assignment{entry.attempt.key, entry.place.queue, *std::move(token)};
 }
@@ -268,9 +278,7 @@ void Impl::ReturnLocked(Entry& entry, std::string_view why, Calls& calls) {
                     {{"worker", HolderOf(entry.who)}, {"why", std::string(why)}});
   ++returned_;
   AnswerPollsLocked(entry.who, entry.place.queue, calls);  // for another, if one waits
-  const auto held = held_.find(entry.who);
-  held->second.erase(IdOf(entry.attempt.key));
-  if (held->second.empty()) held_.erase(held);
+  LetGoLocked(entry, calls);
   SetDueLocked(entry, Duration(0));
   entry.who = {};
   WaitLocked(entry, calls);
@@ -284,11 +292,10 @@ void Impl::RunLocked(Entry& entry, const Identity& who, std::string holder, Call
   LeaveStageLocked(entry, calls);
   entry.stage = Stage::kRunning;
   ++running_;
-  entry.who = who;
   entry.holder = std::move(holder);
   entry.heard_at = ports_.clock.Monotonic();
   entry.began_at = ports_.clock.Now();
-  held_[who].insert(IdOf(entry.attempt.key));
+  HoldLocked(entry, who);
   SetDueLocked(entry, entry.heard_at + options_.lease);
 }
 
@@ -347,9 +354,7 @@ void Impl::Cancel(const model::AttemptKey& key) {
 void Impl::WithdrawLocked(Entry& entry, Calls& calls) {
   if (entry.stage == Stage::kWaiting) lines_.Remove(entry.place);
   if (entry.stage == Stage::kAssigned) {
-    const auto held = held_.find(entry.who);
-    held->second.erase(IdOf(entry.attempt.key));
-    if (held->second.empty()) held_.erase(held);
+    LetGoLocked(entry, calls);
     entry.who = {};
   }
   entry.stage = Stage::kWithdrawn;
@@ -428,10 +433,17 @@ executor::Inspection Impl::InspectLocked(
     Entry& entry = NewLocked(attempt.key);
     entry.attempt = attempt;
     RunLocked(entry, IdentityOf(attempt.key.tenant, attempt.holder), attempt.holder, calls);
+    entry.began_at = {};  // its token knows
     return executor::Running{};
   }
   Entry& entry = known->second;
   if (!entry.attempt.workflow) entry.attempt = attempt;
+  if (entry.stage < Stage::kRunning && attempt.holder.find('/') != std::string::npos &&
+      attempt.holder != kWithdrawer) {
+    // The gate let it in, and how that was answered did not come here.
+    RunLocked(entry, IdentityOf(attempt.key.tenant, attempt.holder), attempt.holder, calls);
+    entry.began_at = {};
+  }
   switch (entry.stage) {
     case Stage::kWaiting:
       return executor::Pending{WaitsForLocked(entry, serving), true};
@@ -529,13 +541,13 @@ std::vector<WorkerInfo> Impl::Workers() const {
                 .registered_at = worker.registered_at,
                 .heard_at = worker.heard_at,
                 .held = {}};
-  for (const auto& [who, ids] : held_) {
+  for (const auto& [who, hold] : held_) {
     WorkerInfo& info = all[who];
     if (!workers_.contains(who)) {
       info.registration.who = who;
       info.registered = false;
     }
-    for (const Id& id : ids) {
+    for (const Id& id : hold.ids) {
       const Entry& entry = entries_.at(id);
       info.held.push_back({entry.attempt.key, entry.stage == Stage::kRunning});
     }

@@ -48,6 +48,7 @@ void Impl::Register(worker_api::Registration registration, Done<worker_api::Welc
   Labels labels(registration.labels);
   std::ranges::sort(labels);
   labels.erase(std::ranges::unique(labels).begin(), labels.end());
+  Calls calls;
   const auto welcome = [&]() -> Result<worker_api::Welcome> {
     const Lock lock(mutex_);
     const Identity who = registration.who;
@@ -66,6 +67,8 @@ void Impl::Register(worker_api::Registration registration, Done<worker_api::Welc
                           {"incarnation", who.incarnation},
                           {"other", next->first.incarnation}});
     Worker& worker = workers_[who];
+    // They ask for what it served before.
+    for (const PollNo no : std::set(worker.polls)) AnswerPollLocked(no, {}, calls);
     worker.registration = std::move(registration);
     worker.labels = std::move(labels);
     worker.heard = ports_.clock.Monotonic();
@@ -74,6 +77,7 @@ void Impl::Register(worker_api::Registration registration, Done<worker_api::Welc
     WakeLocked(worker.heard + options_.lease);
     return worker_api::Welcome{options_.lease, options_.heartbeat_every};
   }();
+  Make(calls);
   done(welcome);
 }
 
@@ -92,9 +96,7 @@ void Impl::PollFor(worker_api::Poll poll, Done<Polled> done) {
     const Labels labels = (*worker)->labels;
     Polled polled;
     for (const auto& [queue, free] : poll.free)
-      for (const Id& id : lines_.Take(poll.who.tenant.value, queue, labels, free))
-        if (auto assignment = AssignLocked(entries_.at(id), poll.who, calls))
-          polled.assignments.push_back(*std::move(assignment));
+      GiveLocked(**worker, queue, free, polled.assignments, calls);
     if (!polled.assignments.empty() || poll.wait == Duration(0)) {
       Answer<Polled>(calls, std::move(done), std::move(polled));
     } else {
@@ -103,7 +105,8 @@ void Impl::PollFor(worker_api::Poll poll, Done<Polled> done) {
       const PollNo no = ++next_poll_;
       (*worker)->polls.insert(no);
       for (const auto& [queue, free] : poll.free)
-        if (free > 0) lines_.AddPoll(no, poll.who.tenant.value, queue, labels);
+        if (free > 0 && UsedLocked(poll.who, queue) < (*worker)->registration.slots.at(queue))
+          lines_.AddPoll(no, poll.who.tenant.value, queue, labels);
       // The next one is a word, too: whoever polls need not say otherwise that it lives.
       const Duration due = ports_.clock.Monotonic() + std::min(poll.wait, options_.heartbeat_every);
       polls_due_.insert({due, no});
@@ -125,6 +128,80 @@ void Impl::AnswerPollLocked(PollNo no, Polled polled, Calls& calls) {
     worker->second.polls.erase(no);
   Answer<Polled>(calls, std::move(poll.done), std::move(polled));
   polls_.erase(found);
+}
+
+void Impl::HoldLocked(Entry& entry, const Identity& who) {
+  entry.who = who;
+  Hold& hold = held_[who];
+  hold.ids.insert(IdOf(entry.attempt.key));
+  if (!entry.attempt.workflow) return;
+  entry.slot = model::QueueOf(entry.attempt.task());
+  ++hold.used[entry.slot];
+}
+
+void Impl::LetGoLocked(Entry& entry, Calls& calls) {
+  FreeSlotLocked(entry, calls);
+  const auto held = held_.find(entry.who);
+  held->second.ids.erase(IdOf(entry.attempt.key));
+  if (held->second.ids.empty()) held_.erase(held);
+}
+
+void Impl::FreeSlotLocked(Entry& entry, Calls& calls) {
+  if (entry.slot.empty()) return;
+  const std::string queue = std::exchange(entry.slot, "");
+  auto& used = held_.at(entry.who).used;
+  const auto count = used.find(queue);
+  const std::uint32_t before = count->second--;
+  if (count->second == 0) used.erase(count);
+  // A poll that came while all of its slots were taken gets nothing: it is to come again.
+  const auto worker = workers_.find(entry.who);
+  if (worker == workers_.end()) return;
+  const auto& slots = worker->second.registration.slots;
+  if (const auto own = slots.find(queue); own != slots.end() && before >= own->second)
+    AnswerPollsLocked(entry.who, queue, calls);
+}
+
+std::uint32_t Impl::UsedLocked(const Identity& who, const std::string& queue) const {
+  const auto held = held_.find(who);
+  if (held == held_.end()) return 0;
+  const auto used = held->second.used.find(queue);
+  return used == held->second.used.end() ? 0 : used->second;
+}
+
+void Impl::GiveLocked(const Worker& worker, const std::string& queue, std::uint32_t free,
+                      std::vector<worker_api::Assignment>& given, Calls& calls) {
+  const Identity& who = worker.registration.who;
+  const std::uint32_t slots = worker.registration.slots.at(queue);
+  const std::uint32_t used = UsedLocked(who, queue);
+  if (free + used > slots) {
+    auto unknown = UnknownLocked(who, queue, std::min(free, free + used - slots));
+    free -= static_cast<std::uint32_t>(unknown.size());
+    std::ranges::move(unknown, std::back_inserter(given));
+  }
+  free = std::min(free, slots - std::min(slots, used));
+  for (const Id& id : lines_.Take(who.tenant.value, queue, worker.labels, free))
+    if (auto assignment = AssignLocked(entries_.at(id), who, calls))
+      given.push_back(*std::move(assignment));
+}
+
+std::vector<worker_api::Assignment> Impl::UnknownLocked(const Identity& who,
+                                                        const std::string& queue,
+                                                        std::size_t most) {
+  std::vector<const Entry*> unbegun;
+  for (const Id& id : held_.at(who).ids)
+    if (const Entry& entry = entries_.at(id);
+        entry.stage == Stage::kAssigned && entry.slot == queue)
+      unbegun.push_back(&entry);
+  // Whoever was answered before has begun to begin it: the last ones are those it did not hear of.
+  std::ranges::sort(unbegun, {}, [](const Entry* entry) {
+    return std::pair(-entry->due, IdOf(entry->attempt.key));
+  });
+  unbegun.resize(std::min(unbegun.size(), most));
+  std::vector<worker_api::Assignment> again;
+  for (const Entry* entry : unbegun)
+    if (auto token = gate_.Admit(entry->attempt))
+      again.push_back({entry->attempt.key, queue, *std::move(token)});
+  return again;
 }
 
 void Impl::AnswerPollsLocked(const Identity& who, const std::string& queue, Calls& calls) {
@@ -177,7 +254,7 @@ void Impl::Leave(const Identity& who, Done<bool> done) {
     if (const auto worker = workers_.find(who); worker != workers_.end())
       ForgetWorkerLocked(worker, calls);
     if (const auto held = held_.find(who); held != held_.end())
-      for (const Id& id : std::set(held->second)) {
+      for (const Id& id : std::set(held->second.ids)) {
         Entry& entry = entries_.at(id);
         if (entry.stage == Stage::kAssigned)
           ReturnLocked(entry, "its worker left", calls);

@@ -37,7 +37,8 @@ Duration Impl::Tick() {
     if (sink_ == nullptr) return next_tick_ = Duration::max();
     const Duration now = ports_.clock.Monotonic();
     // This process slept, and with it whatever was said to it meanwhile (I7).
-    if (now - last_tick_ > std::max(options_.lease / 4, 2 * kTidyInterval))
+    if (now - last_tick_ >
+        std::min(options_.lease / 2, std::max(options_.lease / 4, 2 * kTidyInterval)))
       no_loss_before_ = now + options_.lease;
     last_tick_ = now;
     while (!polls_due_.empty() && polls_due_.begin()->first <= now)

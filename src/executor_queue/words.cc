@@ -89,8 +89,16 @@ void Impl::Start(const Identity& who, std::string start_token, Done<Started> don
 void Impl::Opened(const Identity& who, const TokenClaims& start, const AttemptGate::Answer& answer,
                   Done<Started> done) {
   NoteReply(answer.reply);
-  if (!Heard(answer.reply)) return done(Started{.reply = answer.reply});
   Calls calls;
+  if (answer.reply == Reply::kStop) {
+    const Lock lock(mutex_);
+    if (const auto known = entries_.find(IdOf(start.attempt));
+        known != entries_.end() && known->second.stage == Stage::kAssigned &&
+        known->second.who == who)
+      FreeSlotLocked(known->second, calls);  // it is nothing to this worker any more
+  }
+  Make(calls);
+  if (!Heard(answer.reply)) return done(Started{.reply = answer.reply});
   {
     const Lock lock(mutex_);
     const auto known = entries_.find(IdOf(start.attempt));
@@ -149,14 +157,20 @@ void Impl::SayVerdict(const std::string& work_token, model::Outcome outcome, Don
                               ports_.clock.Now());
   if (checked)
     gate_.Say(**sink, work_token, Word::Kind::kVerdict, *checked,
-              [this, outcome = *checked,
+              [this, id = IdOf(work->attempt), outcome = *checked,
                done = std::move(done)](const Result<AttemptGate::Answer>& answer) {
                 if (!answer) return done(Error(answer.error()));
                 NoteReply(answer->reply);
+                Calls calls;
                 if (Heard(answer->reply)) {
                   const Lock lock(mutex_);
                   CountLocked(outcome);
+                  // Before its worker hears so, and asks for another.
+                  if (const auto known = entries_.find(id);
+                      known != entries_.end() && known->second.stage == Stage::kRunning)
+                    FreeSlotLocked(known->second, calls);
                 }
+                Make(calls);
                 done(answer->reply);
               });
   else
@@ -187,7 +201,8 @@ void Impl::CountLocked(const model::Outcome& outcome) {
   if (outcome.verdict == Verdict::kRetry || outcome.verdict == Verdict::kFailed ||
       outcome.verdict == Verdict::kLost)
     ++failed_;
-  durations_.Add(std::max(outcome.ended_at - outcome.started_at, Duration(0)));
+  if (outcome.started_at != Instant{})
+    durations_.Add(std::max(outcome.ended_at - outcome.started_at, Duration(0)));
 }
 
 void Impl::Log(std::string work_token, std::vector<log_store::Line> lines, Done<Reply> done) {
@@ -308,28 +323,33 @@ void Impl::Pulsed(std::uint64_t no, std::size_t index, const std::string& token,
     const Lock lock(mutex_);
     const auto work = ports_.tokens.Verify(token, TokenUse::kWork);
     if (work && Heard(reply)) AdoptLocked(*work, calls);
-    const auto found = beats_.find(no);
-    if (found == beats_.end()) return;  // was answered without it
-    Beating& beating = found->second;
-    Beating::One& one = beating.ones[index];
-    --beating.open;
-    const auto known = entries_.find(one.id);
-    const bool running = known != entries_.end() && known->second.stage == Stage::kRunning;
-    one.pulse.reply = reply;
-    if (answer) one.pulse.work_token = answer->token;
-    if (reply == Reply::kGoOn && running && known->second.cancel) one.pulse.reply = Reply::kCancel;
-    if (one.pulse.reply == Reply::kCancel && !(running && known->second.cancel_told))
-      beating.news = true;
-    if (reply == Reply::kStop) beating.news = true;
-    if (reply == Reply::kAskAgain) {
-      one.ask = true;
-      beating.ask_again_at = ports_.clock.Monotonic() + kAskAgain;
-      WakeLocked(beating.ask_again_at);
-    }
-    if (beating.open == 0 && (beating.news || beating.due <= ports_.clock.Monotonic()))
-      AnswerBeatLocked(no, calls);
+    // It may have been answered without it.
+    if (beats_.contains(no)) NotePulseLocked(no, index, answer, calls);
   }
   Make(calls);
+}
+
+void Impl::NotePulseLocked(std::uint64_t no, std::size_t index,
+                           const Result<AttemptGate::Answer>& answer, Calls& calls) {
+  const Reply reply = answer ? answer->reply : Reply::kStop;
+  Beating& beating = beats_.at(no);
+  Beating::One& one = beating.ones[index];
+  --beating.open;
+  const auto known = entries_.find(one.id);
+  const bool running = known != entries_.end() && known->second.stage == Stage::kRunning;
+  one.pulse.reply = reply;
+  if (answer) one.pulse.work_token = answer->token;
+  if (reply == Reply::kGoOn && running && known->second.cancel) one.pulse.reply = Reply::kCancel;
+  if (one.pulse.reply == Reply::kCancel && !(running && known->second.cancel_told))
+    beating.news = true;
+  if (reply == Reply::kStop) beating.news = true;
+  if (reply == Reply::kAskAgain) {
+    one.ask = true;
+    beating.ask_again_at = ports_.clock.Monotonic() + kAskAgain;
+    WakeLocked(beating.ask_again_at);
+  }
+  if (beating.open == 0 && (beating.news || beating.due <= ports_.clock.Monotonic()))
+    AnswerBeatLocked(no, calls);
 }
 
 void Impl::AnswerBeatLocked(std::uint64_t no, Calls& calls) {

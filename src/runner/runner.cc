@@ -393,7 +393,9 @@ Status Runner::Parts::OpenQueueExecutor() {
     HEADWORKS_ASSIGN(keys, token::TokenKeys::LoadOrCreate(file, random));
   }
   token_clock.emplace(clock);
-  HEADWORKS_ASSIGN(tokens, token::JwtIssuer::Create({}, std::move(keys), *token_clock));
+  HEADWORKS_ASSIGN(tokens, token::JwtIssuer::Create(
+                               {.work_valid = executor_queue::WorkTokenValid(options.worker_lease)},
+                               std::move(keys), *token_clock));
   HEADWORKS_ASSIGN(queue_executor,
                    executor_queue::NewQueueExecutor({.lease = options.worker_lease,
                                                      .heartbeat_every = options.worker_heartbeat,

@@ -190,7 +190,7 @@ class QueueTest : public testing::Test {
   Given given_;
   Warnings warnings_;
   const std::unique_ptr<log_store::LogStore> logs_ = log_store::NewMemoryLogStore();
-  const std::unique_ptr<token::JwtIssuer> tokens_ =
+  std::unique_ptr<token::JwtIssuer> tokens_ =
       *token::JwtIssuer::Create({}, token::TokenKeys::Generate(random_), clock_);
   std::unique_ptr<QueueExecutor> queue_;
   std::int64_t epochs_ = 0;
@@ -349,6 +349,70 @@ TEST_F(QueueTest, WhoeverIsToldThatItIsUnknownMayRegisterAtOnce) {
   EXPECT_TRUE(welcome.came() && *welcome);
 }
 
+TEST_F(QueueTest, AWorkerIsGivenNoMoreThanItsSlots) {
+  Make();
+  const auto who = Hire("w", {}, {{"default", 2}});
+  std::vector<executor::Attempt> attempts;
+  for (int i = 0; i < 4; ++i) attempts.push_back(Offer(Plain()));
+  const auto first = Poll(who, 0s, {{"default", 2}});
+  ASSERT_EQ(first->assignments.size(), 2U);
+  // Its answer was lost: the same again, not the next.
+  const auto again = Poll(who, 10s, {{"default", 2}});
+  ASSERT_TRUE(again.came());
+  ASSERT_EQ(again->assignments.size(), 2U);
+  EXPECT_EQ(again->assignments[0].attempt, attempts[0].key);
+  EXPECT_EQ(again->assignments[1].attempt, attempts[1].key);
+  // It begins one, and asks as if it had not: the other one, and nothing beside.
+  const auto token = Begin(who, first->assignments[0].start_token)->work_token;
+  const auto other = Poll(who, 0s, {{"default", 2}});
+  ASSERT_EQ(other->assignments.size(), 1U);
+  EXPECT_EQ(other->assignments[0].attempt, attempts[1].key);
+  EXPECT_EQ(Begin(who, other->assignments[0].start_token)->reply, Reply::kGoOn);
+  const auto full = Poll(who, 10s, {{"default", 1}});
+  EXPECT_FALSE(full.came());
+  EXPECT_EQ(queue_->Figures().waiting.at("default"), 2U);
+  // A verdict makes room before its worker hears so.
+  EXPECT_EQ(**Complete(token, {}), Reply::kGoOn);
+  ASSERT_TRUE(full.came());
+  EXPECT_TRUE(full->assignments.empty());
+  EXPECT_EQ(Poll(who)->assignments.at(0).attempt, attempts[2].key);
+}
+
+TEST_F(QueueTest, WhoeverIsRefusedAStartHasRoomForAnother) {
+  Make();
+  const auto who = Hire("w", {}, {{"default", 1}});
+  Offer(Plain());
+  const auto token = Token(who);
+  judge_.reply = Reply::kStop;
+  EXPECT_EQ(Begin(who, token)->reply, Reply::kStop);
+  judge_.reply = Reply::kGoOn;
+  const auto next = Offer(Plain());
+  EXPECT_EQ(Poll(who)->assignments.at(0).attempt, next.key);
+}
+
+TEST_F(QueueTest, PollsOfAWorkerWithOneSlotGetOneAttempt) {
+  Make();
+  const auto who = Hire("w", {}, {{"default", 1}});
+  const auto first = Poll(who, 10s), second = Poll(who, 10s);
+  Offer(Plain());
+  Offer(Plain());
+  ASSERT_TRUE(first.came() && second.came());
+  EXPECT_EQ(first->assignments.size(), 1U);
+  EXPECT_TRUE(second->assignments.empty());
+}
+
+TEST_F(QueueTest, WhoeverRegistersAnewIsAskedForNothingOld) {
+  Make();
+  const auto who = Hire("w", {"gpu"});
+  const auto old = Poll(who, 10s);
+  Hire("w");
+  ASSERT_TRUE(old.came());
+  EXPECT_TRUE(old->assignments.empty());
+  const auto next = Poll(who, 10s);
+  Offer(Plain("", {"gpu"}));
+  EXPECT_FALSE(next.came());
+}
+
 TEST_F(QueueTest, PollsOfAWorkerHaveABound) {
   Make();
   const auto who = Hire("w");
@@ -440,6 +504,30 @@ TEST_F(QueueTest, ALeaseEndsWhenItEndsAndAnyWordExtendsIt) {
   EXPECT_EQ(queue_->Figures().lost, 1U);
 }
 
+TEST_F(QueueTest, AHolderOfALongLeaseAlwaysHasATokenThatCounts) {
+  EXPECT_EQ(WorkTokenValid(100ms), 10min);
+  EXPECT_EQ(WorkTokenValid(150s), 10min);
+  EXPECT_EQ(WorkTokenValid(150s + 1us), 10min + 1s);
+  for (const Duration lease : {Duration(45min), Duration(6h)}) {
+    tokens_ = *token::JwtIssuer::Create({.work_valid = WorkTokenValid(lease)},
+                                        token::TokenKeys::Generate(random_), clock_);
+    Make({.lease = lease, .heartbeat_every = lease / 3});
+    const auto who = Hire("w");
+    std::string token = Run(who, Next(Plain()));
+    const Instant ceiling = tokens_->Ceiling(clock_.Now());
+    for (Reply reply = Reply::kGoOn; reply == Reply::kGoOn;) {
+      clock_.Advance(lease / 3 - 1s);
+      ASSERT_LT(clock_.Now(), ceiling) << "it was told to stop before";
+      const auto beat = Beat(who, {token});
+      reply = beat->at(0).reply;
+      if (!beat->at(0).work_token.empty()) token = beat->at(0).work_token;
+      EXPECT_EQ(reply == Reply::kGoOn, ceiling - clock_.Now() > 2 * (lease / 3));
+    }
+    EXPECT_EQ(**Complete(token, {.verdict = Verdict::kCancelled}), Reply::kGoOn);
+    EXPECT_EQ(judge_.heard.back().outcome.reason, model::Reason::kCredentialCeiling);
+  }
+}
+
 TEST_F(QueueTest, WhoeverSleptItselfDeclaresNobodyLost) {
   Make();
   const auto who = Hire("w");
@@ -451,6 +539,21 @@ TEST_F(QueueTest, WhoeverSleptItselfDeclaresNobodyLost) {
   EXPECT_TRUE(judge_.ended.empty());
   EXPECT_TRUE(Beat(who, {token})->at(0).reply == Reply::kGoOn) << "nor forgot it";
   Pass(60s);
+  EXPECT_EQ(judge_.ended.size(), 1U) << "awake for a lease";
+}
+
+TEST_F(QueueTest, AShortSleepIsOneWhereLeasesAreShort) {
+  Make({.lease = 1s, .heartbeat_every = 300ms});
+  const auto who = Hire("w");
+  Run(who, Next(Plain()));
+  queue_->Tick();
+  clock_.Advance(1500ms);
+  queue_->Tick();
+  EXPECT_TRUE(judge_.ended.empty());
+  for (int i = 0; i < 4; ++i) {
+    clock_.Advance(250ms);
+    queue_->Tick();
+  }
   EXPECT_EQ(judge_.ended.size(), 1U) << "awake for a lease";
 }
 
@@ -467,6 +570,38 @@ TEST_F(QueueTest, WhatTheEngineSaysIsHeldHasALeaseFromThen) {
   EXPECT_TRUE(judge_.ended.empty());
   Pass(1us);
   EXPECT_EQ(judge_.ended.size(), 1U);
+}
+
+TEST_F(QueueTest, WhatRanBeforeARestartBeganBeforeIt) {
+  Make();
+  const auto who = Hire("w");
+  auto attempt = Next(Plain());
+  std::string token = Run(who, attempt);
+  const Instant began = clock_.Now();
+  for (; clock_.Now() < began + 5h; clock_.Advance(5min))
+    token = *tokens_->Renew(*tokens_->Verify(token, executor::TokenUse::kWork));
+  Make();  // the next engine's
+  attempt.holder = "w/one";
+  EXPECT_TRUE(std::holds_alternative<executor::Running>(Inspect(attempt)));
+  clock_.Advance(1min);
+  EXPECT_EQ(**Complete(token, {}), Reply::kGoOn);
+  EXPECT_EQ(judge_.heard.back().outcome.started_at, began);
+  EXPECT_EQ(queue_->GetMetrics().mean_duration, 5h + 1min);
+}
+
+TEST_F(QueueTest, WhatTheEngineSaysIsHeldWaitsNoMore) {
+  Make();
+  auto attempt = Offer(Plain());
+  const auto who = Hire("other");
+  const auto token = Token(who);
+  attempt.holder = "w/one";
+  EXPECT_TRUE(std::holds_alternative<executor::Running>(Inspect(attempt)));
+  EXPECT_EQ(queue_->Figures().waiting.size(), 0U);
+  ASSERT_EQ(queue_->Workers().size(), 2U);
+  EXPECT_EQ(queue_->Workers()[1].held.at(0).attempt, attempt.key);
+  Pass(60s);
+  ASSERT_EQ(judge_.ended.size(), 1U) << "and is lost once its holder is not heard";
+  EXPECT_EQ(judge_.ended[0].second.verdict, Verdict::kLost);
 }
 
 TEST_F(QueueTest, WhatIsNotBegunWithinALeaseGoesBackToItsPlace) {

@@ -43,6 +43,7 @@ struct QueueOptions {
 struct QueuePorts {
   executor::Resolver& resolver;
   log_store::LogStore& logs;
+  /// See WorkTokenValid.
   executor::TokenIssuer& tokens;
   /// What the tokens go by.
   Clock& token_clock;
@@ -104,6 +105,11 @@ class QueueExecutor : public executor::Executor, public worker_api::EngineServic
   /// Does one thing that may block; false if there is none.
   virtual bool RunNext() = 0;
 };
+
+/// How long the working tokens of `QueuePorts::tokens` are to be good for: a holder that says
+/// nothing for almost a lease still has one that counts, and a heartbeat renews it in time.  Whole
+/// seconds, at least 10 minutes.
+Duration WorkTokenValid(Duration lease);
 
 /// kInvalidArgument names an option that is out of its bounds.
 Result<std::unique_ptr<QueueExecutor>> NewQueueExecutor(const QueueOptions& options,
