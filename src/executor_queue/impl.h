@@ -84,6 +84,9 @@ class Impl final : public QueueExecutor {
     std::size_t bytes = 0;
     bool full = false;
     std::uint64_t dropped = 0;
+    /// Of the first line that was to be said again and was not yet; 0 = none.  No later one is
+    /// stored before it.
+    std::int64_t gap = 0;
   };
   struct Entry {
     /// Without a workflow until the engine has said more than its key.
@@ -155,7 +158,6 @@ class Impl final : public QueueExecutor {
   struct StartJob {
     executor::Attempt attempt;
     std::string work_token;
-    Done<worker_api::Started> done;
   };
   struct LogJob {
     model::AttemptKey key;
@@ -163,6 +165,7 @@ class Impl final : public QueueExecutor {
     std::size_t bytes = 0;
     executor::Reply reply = executor::Reply::kGoOn;
     Done<executor::Reply> done;
+    Status stored{};
   };
   static Id IdOf(const model::AttemptKey& key) { return {key.run.value, key.epoch.value}; }
   static void Make(const Calls& calls) {
@@ -252,8 +255,14 @@ class Impl final : public QueueExecutor {
   void TidyLocked(Duration now, Calls& calls);
   Duration NextDueLocked() const;
   void WakeLocked(Duration due);
+  /// One that a thread may do: one of them is left for lines (I6).
+  bool StartIsDueLocked() const;
   void Resolve(StartJob job);
+  void AnswerStarting(const Id& id, const Result<worker_api::Started>& answer);
   bool StoreLogs();
+  void StoreTogether(std::vector<LogJob>& jobs);
+  Status StoreAlone(const LogJob& job);
+  void RememberLocked(const LogJob& job, const Status& stored, const LogState& state);
   Status Gather(const LogJob& job, std::map<Id, LogState>& states,
                 std::vector<log_store::Batch>& batches);
 
@@ -283,6 +292,9 @@ class Impl final : public QueueExecutor {
   std::uint64_t next_beat_ = 0;
   std::set<std::pair<Duration, std::uint64_t>> beats_due_;
   std::deque<StartJob> starts_;
+  std::size_t resolving_ = 0;  // threads that are at it
+  /// Who waits for that, in starts_ or at it.
+  std::map<Id, std::vector<Done<worker_api::Started>>> starting_;
   std::deque<LogJob> logs_;
   std::size_t waiting_log_bytes_ = 0;
   bool storing_ = false;  // one thread at a time, so that lines stay in order

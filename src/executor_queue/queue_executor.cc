@@ -79,7 +79,8 @@ Impl::~Impl() {
   for (std::jthread& thread : threads_) thread.request_stop();
   threads_.clear();
   const Error closed{Code::kUnavailable, "the engine is gone; say it again later"};
-  for (StartJob& job : starts_) job.done(closed);
+  for (const auto& [id, waiting] : starting_)
+    for (const auto& done : waiting) done(closed);
   for (LogJob& job : logs_) job.done(closed);
 }
 
@@ -105,7 +106,7 @@ Status Impl::Start(executor::AttemptSink& sink) {
       for (;;) {
         {
           Lock work_lock(mutex_);
-          const auto work = [this] { return !starts_.empty() || (!logs_.empty() && !storing_); };
+          const auto work = [this] { return StartIsDueLocked() || (!logs_.empty() && !storing_); };
           if (!work_.wait(work_lock, stop, work)) return;
         }
         static_cast<void>(RunNext());

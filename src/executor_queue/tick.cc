@@ -21,6 +21,11 @@ constexpr Duration kPatience = std::chrono::seconds(5);
 constexpr Duration kResolveAgain = std::chrono::seconds(1);
 constexpr std::size_t kMostStoredBytes = std::size_t{4} << 20;  // in one go, unless one is larger
 
+/// It may be said again.
+bool IsPassing(const Error& error) {
+  return error.code != Code::kCorrupt && error.code != Code::kInvalidArgument;
+}
+
 }  // namespace
 
 void Impl::WakeLocked(Duration due) {
@@ -110,29 +115,46 @@ Duration Impl::NextDueLocked() const {
   return next;
 }
 
+bool Impl::StartIsDueLocked() const {
+  return !starts_.empty() && resolving_ < std::max<std::size_t>(options_.threads, 1);
+}
+
 bool Impl::RunNext() {
   {
     Lock lock(mutex_);
-    if (!starts_.empty()) {
+    if (StartIsDueLocked()) {
       StartJob job = std::move(starts_.front());
       starts_.pop_front();
+      ++resolving_;
       lock.unlock();
       Resolve(std::move(job));
+      lock.lock();
+      --resolving_;
+      work_.notify_one();
       return true;
     }
   }
   return StoreLogs();
 }
 
+void Impl::AnswerStarting(const Id& id, const Result<Started>& answer) {
+  Lock lock(mutex_);
+  const auto waiting = starting_.extract(id);
+  lock.unlock();
+  if (waiting.empty()) return;
+  for (const auto& done : waiting.mapped()) done(answer);
+}
+
 /// What a task's attempt needs, or the end of it.
 void Impl::Resolve(StartJob job) {
+  const Id id = IdOf(job.attempt.key);
   auto resolved = ports_.resolver.Resolve(job.attempt);
   model::Outcome failure;
   if (resolved) {
     std::string why = resolved->rendered ? WhyNotElsewhere(*resolved->rendered) : "";
     auto made = MakeJob(job.attempt, *std::move(resolved));
     if (made && why.empty())
-      return job.done(Started{Reply::kGoOn, std::move(job.work_token), *std::move(made)});
+      return AnswerStarting(id, Started{Reply::kGoOn, std::move(job.work_token), *std::move(made)});
     failure = {.verdict = model::Verdict::kFailed,
                .reason = model::Reason::kDispatchFailed,
                .error = why.empty() ? made.error().message : std::move(why)};
@@ -147,13 +169,12 @@ void Impl::Resolve(StartJob job) {
                .reason = expression ? model::Reason::kExpression : model::Reason::kDispatchFailed,
                .error = resolved.error().message};
   }
-  SayVerdict(job.work_token, std::move(failure),
-             [done = std::move(job.done)](const Result<Reply>& reply) {
-               if (!reply) return done(Error(reply.error()));
-               // It is over before it began, unless that could not be said.
-               const bool again = *reply == Reply::kAskAgain;
-               done(Started{.reply = again ? Reply::kAskAgain : Reply::kStop});
-             });
+  SayVerdict(job.work_token, std::move(failure), [this, id](const Result<Reply>& reply) {
+    if (!reply) return AnswerStarting(id, Error(reply.error()));
+    // It is over before it began, unless that could not be said.
+    const bool again = *reply == Reply::kAskAgain;
+    AnswerStarting(id, Started{.reply = again ? Reply::kAskAgain : Reply::kStop});
+  });
 }
 
 bool Impl::StoreLogs() {
@@ -169,42 +190,99 @@ bool Impl::StoreLogs() {
       logs_.pop_front();
     }
   }
-  std::vector<log_store::Batch> batches;
-  std::map<Id, LogState> states;
-  Status stored;
-  for (const LogJob& job : jobs)
-    if (stored) stored = Gather(job, states, batches);
-  if (stored && !batches.empty()) stored = ports_.logs.Append(batches);
+  StoreTogether(jobs);
   {
     const Lock lock(mutex_);
     storing_ = false;
     waiting_log_bytes_ -= bytes;
-    for (const auto& [id, state] : states)
-      if (const auto known = entries_.find(id); stored && known != entries_.end())
-        known->second.log = state;
-    for (const auto& [id, state] : states)
-      if (stored) lines_dropped_ += state.dropped;
     if (!logs_.empty()) work_.notify_one();
   }
-  if (!stored)
-    ports_.log.Warning("lines of tasks cannot be stored; their workers say them again",
-                       {{"error", stored.error().message}});
-  for (LogJob& job : jobs) job.done(stored ? job.reply : Reply::kAskAgain);
+  for (LogJob& job : jobs) {
+    if (!job.stored)
+      ports_.log.Warning("lines of a task cannot be stored",
+                         {{"run", std::to_string(job.key.run.value)},
+                          {"epoch", std::to_string(job.key.epoch.value)},
+                          {"error", job.stored.error().message}});
+    if (job.stored || IsPassing(job.stored.error()))
+      job.done(job.stored ? job.reply : Reply::kAskAgain);
+    else
+      job.done(Error{Code::kInvalidArgument, job.stored.error().message});
+  }
   return true;
+}
+
+/// What one attempt's lines meet with is nothing to others (I11).
+void Impl::StoreTogether(std::vector<LogJob>& jobs) {
+  std::vector<log_store::Batch> batches;
+  std::map<Id, LogState> states;
+  for (LogJob& job : jobs) {
+    job.stored = Gather(job, states, batches);
+    if (job.stored) continue;
+    const Lock lock(mutex_);
+    RememberLocked(job, job.stored, {});
+  }
+  const Status stored = batches.empty() ? Status() : ports_.logs.Append(batches);
+  if (!stored && !IsPassing(stored.error())) {
+    {
+      const Lock lock(mutex_);
+      for (const LogJob& job : jobs)
+        if (job.stored) RememberLocked(job, stored, {});
+    }
+    for (LogJob& job : jobs)
+      if (job.stored) job.stored = StoreAlone(job);
+    return;
+  }
+  const Lock lock(mutex_);
+  for (LogJob& job : jobs) {
+    if (!job.stored) continue;
+    job.stored = stored;
+    RememberLocked(job, stored, states.at(IdOf(job.key)));
+  }
+  for (const auto& [id, state] : states)
+    if (stored) lines_dropped_ += state.dropped;
+}
+
+Status Impl::StoreAlone(const LogJob& job) {
+  std::vector<log_store::Batch> batches;
+  std::map<Id, LogState> states;
+  Status stored = Gather(job, states, batches);
+  if (stored && !batches.empty()) stored = ports_.logs.Append(batches);
+  const Lock lock(mutex_);
+  RememberLocked(job, stored, states[IdOf(job.key)]);
+  if (stored) lines_dropped_ += states[IdOf(job.key)].dropped;
+  return stored;
+}
+
+void Impl::RememberLocked(const LogJob& job, const Status& stored, const LogState& state) {
+  const auto known = entries_.find(IdOf(job.key));
+  if (known == entries_.end()) return;
+  LogState& log = known->second.log;
+  if (stored) {
+    log = state;
+    return;
+  }
+  log.known = false;  // some of them may be there
+  const std::int64_t first = job.lines.front().number;
+  if (IsPassing(stored.error())) log.gap = log.gap == 0 ? first : std::min(log.gap, first);
 }
 
 /// What of these lines is to be stored: what is there already is not stored again.
 Status Impl::Gather(const LogJob& job, std::map<Id, LogState>& states,
                     std::vector<log_store::Batch>& batches) {
-  const auto [at, added] = states.try_emplace(IdOf(job.key));
-  LogState& state = at->second;
-  if (added) {
+  const Id id = IdOf(job.key);
+  LogState state;
+  const std::int64_t first = job.lines.front().number;
+  if (const auto at = states.find(id); at != states.end()) {
+    state = at->second;
+  } else {
     {
       const Lock lock(mutex_);
-      if (const auto known = entries_.find(at->first); known != entries_.end())
-        state = known->second.log;
+      if (const auto known = entries_.find(id); known != entries_.end()) state = known->second.log;
     }
     state.dropped = 0;
+    if (state.gap != 0 && first > state.gap)
+      return Error{Code::kUnavailable, fmt::format("line {} is to come first", state.gap)};
+    state.gap = 0;
     if (!state.known) {
       HEADWORKS_ASSIGN(const auto page, ports_.logs.Tail({.tenant = job.key.tenant,
                                                           .run = job.key.run,
@@ -238,6 +316,7 @@ Status Impl::Gather(const LogJob& job, std::map<Id, LogState>& states,
     ++state.dropped;
   }
   if (!batch.lines.empty()) batches.push_back(std::move(batch));
+  states[id] = state;
   return {};
 }
 

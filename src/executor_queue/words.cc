@@ -25,7 +25,8 @@ using worker_api::Started;
 
 namespace {
 
-constexpr std::size_t kMostBeats = 16;  // of one worker
+constexpr std::size_t kMostBeats = 16;   // of one worker
+constexpr std::size_t kMostStarts = 16;  // of one attempt
 constexpr Duration kAskAgain = std::chrono::milliseconds(500);
 
 bool Heard(Reply reply) { return reply == Reply::kGoOn || reply == Reply::kCancel; }
@@ -116,7 +117,12 @@ void Impl::Opened(const Identity& who, const TokenClaims& start, const AttemptGa
         // The engine is about to ask after it, and says more then.
         Answer<Started>(calls, std::move(done), Started{});
       } else {
-        starts_.push_back({entry.attempt, answer.token, std::move(done)});
+        auto& waiting = starting_[IdOf(start.attempt)];
+        if (waiting.empty()) starts_.push_back({entry.attempt, answer.token});
+        if (waiting.size() < kMostStarts)
+          waiting.push_back(std::move(done));
+        else
+          Answer<Started>(calls, std::move(done), Started{});
         work_.notify_one();
       }
     }
@@ -226,11 +232,12 @@ void Impl::Log(std::string work_token, std::vector<log_store::Line> lines, Done<
             [this, work = *work, bytes, lines = std::move(batch.lines),
              done = std::move(done)](const Result<AttemptGate::Answer>& answer) mutable {
               const bool heard = answer && Heard(answer->reply);
+              const bool stores = heard && !lines.empty();
               Calls calls;
               {
                 const Lock lock(mutex_);
-                if (heard) {
-                  AdoptLocked(work, calls);
+                if (heard) AdoptLocked(work, calls);
+                if (stores) {
                   logs_.push_back({work.attempt, std::move(lines), bytes, answer->reply, done});
                   work_.notify_one();
                 } else {
@@ -240,7 +247,7 @@ void Impl::Log(std::string work_token, std::vector<log_store::Line> lines, Done<
               Make(calls);
               if (!answer) return done(Error(answer.error()));
               NoteReply(answer->reply);
-              if (!heard) done(answer->reply);
+              if (!stores) done(answer->reply);
             });
   Spoken();
 }

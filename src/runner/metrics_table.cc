@@ -95,7 +95,7 @@ using M = executor::Metrics;
 using Q = executor_queue::QueueFigures;
 using P = ProcessFigures;
 using D = dispatch::DispatchMetrics::Figures;
-using Q = task_queue::QueueRecord;
+using T = task_queue::QueueRecord;
 
 constexpr Row kRows[] = {
     {"headworks_build_info", Type::kGauge, "version", "Always 1: which program this is.",
@@ -254,7 +254,7 @@ constexpr Row kRows[] = {
     {"headworks_queue_items", Type::kGauge, "queue, state: pending, processing, dead",
      "Items of a durable queue of this tenant.",
      [](const Figures& figures, Family& family) {
-       for (const Q& queue : figures.queues)
+       for (const T& queue : figures.queues)
          for (const auto& [state, items] : {std::pair("pending", queue.pending),
                                             {"processing", queue.processing},
                                             {"dead", queue.dead}})
@@ -264,23 +264,23 @@ constexpr Row kRows[] = {
     {"headworks_queue_oldest_seconds", Type::kGauge, "queue",
      "How long the first of the available items has been so; 0 where none is.",
      [](const Figures& figures, Family& family) {
-       for (const Q& queue : figures.queues)
+       for (const T& queue : figures.queues)
          family.samples.push_back({{{"queue", queue.name}}, Seconds(queue.oldest_age), {}});
      }},
     {"headworks_queue_paused", Type::kGauge, "queue", "1 while nothing is given out, else 0.",
-     Queues<&Q::paused>},
+     Queues<&T::paused>},
     {"headworks_queue_enqueued_total", Type::kCounter, "queue",
-     "Items that came in, since the queue was made.", Queues<&Q::enqueued>},
+     "Items that came in, since the queue was made.", Queues<&T::enqueued>},
     {"headworks_queue_completed_total", Type::kCounter, "queue",
-     "Items that were acknowledged, since the queue was made.", Queues<&Q::completed>},
+     "Items that were acknowledged, since the queue was made.", Queues<&T::completed>},
     {"headworks_queue_failed_total", Type::kCounter, "queue",
      "Deliveries that failed, since the queue was made: nacks, and leases that ended.",
-     Queues<&Q::failed>},
+     Queues<&T::failed>},
     {"headworks_queue_duplicates_total", Type::kCounter, "queue",
-     "Items with an id that was known, since the queue was made.", Queues<&Q::duplicates>},
+     "Items with an id that was known, since the queue was made.", Queues<&T::duplicates>},
     {"headworks_queue_differing_total", Type::kCounter, "queue",
      "Of these, items with another payload than the first, which were dropped.",
-     Queues<&Q::differing>},
+     Queues<&T::differing>},
 
     {"process_cpu_seconds_total", Type::kCounter, "", "Processor time of this process.",
      Process<&P::cpu_seconds>},

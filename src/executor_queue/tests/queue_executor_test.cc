@@ -60,7 +60,35 @@ class Judge final : public executor::AttemptSink {
 class Given final : public executor::Resolver {
  public:
   Result<executor::Resolved> answer = executor::Resolved{.context_json = "{}"};
-  Result<executor::Resolved> Resolve(const executor::Attempt&) override { return answer; }
+  int asked = 0;
+  Result<executor::Resolved> Resolve(const executor::Attempt&) override {
+    ++asked;
+    return answer;
+  }
+};
+
+/// Keeps lines, where the test lets it.
+class Shelf final : public log_store::LogStore {
+ public:
+  /// Asked about each attempt before it is read or written.
+  std::function<Status(const model::AttemptKey&)> before = [](const auto&) { return Status(); };
+
+  Status Append(std::span<const log_store::Batch> batches) override {
+    for (const auto& batch : batches) HEADWORKS_TRY(before(batch.attempt));
+    return inner_->Append(batches);
+  }
+  Result<log_store::Page> Read(const log_store::Query& query) override {
+    return inner_->Read(query);
+  }
+  Result<log_store::Page> Tail(const log_store::Query& query) override {
+    return inner_->Tail(query);
+  }
+  Status DeleteRun(const TenantId& tenant, RunNo run) override {
+    return inner_->DeleteRun(tenant, run);
+  }
+
+ private:
+  const std::unique_ptr<log_store::LogStore> inner_ = log_store::NewMemoryLogStore();
 };
 
 class Warnings final : public Logger {
@@ -189,7 +217,7 @@ class QueueTest : public testing::Test {
   Judge judge_{clock_};
   Given given_;
   Warnings warnings_;
-  const std::unique_ptr<log_store::LogStore> logs_ = log_store::NewMemoryLogStore();
+  const std::unique_ptr<Shelf> logs_ = std::make_unique<Shelf>();
   std::unique_ptr<token::JwtIssuer> tokens_ =
       *token::JwtIssuer::Create({}, token::TokenKeys::Generate(random_), clock_);
   std::unique_ptr<QueueExecutor> queue_;
@@ -739,6 +767,63 @@ TEST_F(QueueTest, LinesAreStoredOnceHoweverOftenTheyAreSaid) {
   ASSERT_EQ(page->entries.size(), 3U);
   EXPECT_EQ(page->entries[2].line.bytes, "c");
   EXPECT_FALSE(queue_->RunNext());
+}
+
+TEST_F(QueueTest, NoLineIsStoredBeforeAnEarlierOneThatIsToBeSaidAgain) {
+  Make();
+  const auto who = Hire("w");
+  const auto token = Run(who, Next(Plain()));
+  logs_->before = [](const auto&) { return Status(Error{Code::kUnavailable, "full"}); };
+  const auto first = Log(token, {{.number = 1, .bytes = "a"}, {.number = 2, .bytes = "b"}});
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(**first, Reply::kAskAgain);
+  logs_->before = [](const auto&) { return Status(); };
+  const auto early = Log(token, {{.number = 3, .bytes = "c"}});
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(**early, Reply::kAskAgain);
+  Log(token, {{.number = 1, .bytes = "a"}, {.number = 2, .bytes = "b"}});
+  const auto late = Log(token, {{.number = 3, .bytes = "c"}});
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(**late, Reply::kGoOn);
+  const auto page = logs_->Read({.tenant = TenantId("public"), .run = RunNo(1)});
+  ASSERT_EQ(page->entries.size(), 3U);
+  EXPECT_EQ(page->entries[0].line.bytes, "a");
+}
+
+TEST_F(QueueTest, LinesThatCannotBeStoredKeepNoOthersOut) {
+  Make();
+  const auto who = Hire("w");
+  const auto bad = Next(Plain());
+  const auto bad_token = Run(who, bad), token = Run(who, Next(Plain()));
+  logs_->before = [&](const model::AttemptKey& key) {
+    return key == bad.key ? Status(Error{Code::kCorrupt, "damaged"}) : Status();
+  };
+  const auto refused = Log(bad_token, {{.number = 1, .bytes = "x"}});
+  const auto stored = Log(token, {{.number = 1, .bytes = "y"}});
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ((*refused).error().code, Code::kInvalidArgument);
+  EXPECT_EQ((*refused).error().message, "damaged");
+  EXPECT_EQ(**stored, Reply::kGoOn);
+  EXPECT_EQ(logs_->Read({.tenant = TenantId("public"), .run = RunNo(1)})->entries.size(), 1U);
+  EXPECT_EQ(**Log(token, {}), Reply::kGoOn) << "nothing needs no place";
+  EXPECT_FALSE(queue_->RunNext());
+}
+
+TEST_F(QueueTest, AStartThatIsSaidAgainIsOneStart) {
+  Make();
+  const auto who = Hire("w");
+  Offer(Plain());
+  const auto token = Token(who);
+  std::vector<Answer<worker_api::Started>> starts(17);
+  for (auto& start : starts) queue_->Start(who, token, start.Done());
+  ASSERT_TRUE(starts[16].came());
+  EXPECT_EQ(starts[16]->reply, Reply::kAskAgain) << "16 wait already";
+  EXPECT_FALSE(starts[15].came());
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(given_.asked, 1);
+  for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(starts[i]->reply, Reply::kGoOn);
+  EXPECT_FALSE(queue_->RunNext());
+  EXPECT_EQ(Begin(who, token)->reply, Reply::kGoOn) << "and once more later";
 }
 
 TEST_F(QueueTest, OutputIsKeptUpToItsBoundAndCutWithANote) {

@@ -152,7 +152,9 @@ class WorkerService {
   virtual void Start(const Identity& who, std::string start_token, Done<Started> done) = 0;
   /// Extends the leases of what is held.
   virtual void Beat(Heartbeat heartbeat, Done<std::vector<Pulse>> done) = 0;
-  /// Lines are numbered by the worker; stored when this is answered kGoOn or kCancel (I6).
+  /// Lines are numbered by the worker, upwards, and said in this order: of one attempt one Log is
+  /// under way at a time, and said again until it is answered otherwise than kAskAgain.  Stored
+  /// when this is answered kGoOn or kCancel (I6).
   virtual void Log(std::string work_token, std::vector<log_store::Line> lines,
                    Done<executor::Reply> done) = 0;
   /// How it ended, with its output.  kGoOn: committed.  kStop: it was somebody else's by then.
