@@ -122,6 +122,8 @@ class Impl final : public QueueExecutor {
     Duration heard{0};
     std::set<PollNo> polls{};
     std::set<std::uint64_t> beats{};
+    /// Hashes of tokens that were answered kStop: that is no news any more.
+    std::set<std::size_t> stopped{};
   };
   /// What a worker has.
   struct Hold {
@@ -243,6 +245,7 @@ class Impl final : public QueueExecutor {
   void AskPulsesLocked(std::uint64_t beat, Calls& calls);
   void Pulsed(std::uint64_t beat, std::size_t index, const std::string& token,
               const Result<executor::AttemptGate::Answer>& answer);
+  bool KnowsOfStopLocked(const Identity& who, const std::string& token) const;
   void NotePulseLocked(std::uint64_t beat, std::size_t index,
                        const Result<executor::AttemptGate::Answer>& answer, Calls& calls);
   void AnswerBeatLocked(std::uint64_t beat, Calls& calls);

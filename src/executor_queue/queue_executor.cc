@@ -261,7 +261,7 @@ void Impl::WaitLocked(Entry& entry, Calls& calls) {
 std::optional<worker_api::Assignment> Impl::AssignLocked(Entry& entry, const Identity& who,
                                                          Calls& calls) {
   auto token = gate_.Admit(entry.attempt);
-  if (!token) {  // Offer had one made; the engine asks after it, and offers it again
+  if (!token) {  // Offer had one made; the engine asks after it, and ends it as lost
     LogOf(entry).Error("no start token can be made for an attempt",
                        {{"error", token.error().message}});
     EraseLocked(entries_.find(IdOf(entry.attempt.key)), calls);

@@ -107,7 +107,7 @@ void Impl::PollFor(worker_api::Poll poll, Done<Polled> done) {
       for (const auto& [queue, free] : poll.free)
         if (free > 0 && UsedLocked(poll.who, queue) < (*worker)->registration.slots.at(queue))
           lines_.AddPoll(no, poll.who.tenant.value, queue, labels);
-      // The next one is a word, too: whoever polls need not say otherwise that it lives.
+      // The next one is a word, too: whoever polls is there.  What it holds needs heartbeats.
       const Duration due = ports_.clock.Monotonic() + std::min(poll.wait, options_.heartbeat_every);
       polls_due_.insert({due, no});
       polls_.emplace(

@@ -103,7 +103,10 @@ void Impl::TidyLocked(Duration now, Calls& calls) {
   }
   std::vector<std::uint64_t> again;
   for (const auto& [no, beating] : beats_)
-    if (beating.ask_again_at <= now) again.push_back(no);
+    if (beating.ask_again_at <= now)
+      again.push_back(no);
+    else
+      next_tidy_ = std::min(next_tidy_, beating.ask_again_at);
   for (const std::uint64_t no : again) AskPulsesLocked(no, calls);
 }
 

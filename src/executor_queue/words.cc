@@ -270,7 +270,6 @@ void Impl::Beat(worker_api::Heartbeat heartbeat, Done<std::vector<Pulse>> done) 
     one.good = work && work->holder == holder && work->attempt.tenant == heartbeat.who.tenant;
     if (one.good) one.id = IdOf(work->attempt);
     if (!one.good) one.pulse.reply = Reply::kStop;  // whoever has no good token is not heard
-    beating.news |= !one.good;
     beating.ones.push_back(std::move(one));
   }
   Calls calls;
@@ -290,6 +289,8 @@ void Impl::Beat(worker_api::Heartbeat heartbeat, Done<std::vector<Pulse>> done) 
                                                   known->second.stage == Stage::kRunning &&
                                                   known->second.holder == holder)
       known->second.heard_at = ports_.clock.Monotonic();
+  for (const Beating::One& one : beating.ones)
+    beating.news |= !one.good && !KnowsOfStopLocked(heartbeat.who, one.token);
   WakeLocked(beating.due);
   beating.timer = beating.due;
   beats_due_.insert({beating.timer, no});
@@ -336,6 +337,12 @@ void Impl::Pulsed(std::uint64_t no, std::size_t index, const std::string& token,
   Make(calls);
 }
 
+bool Impl::KnowsOfStopLocked(const Identity& who, const std::string& token) const {
+  const auto worker = workers_.find(who);
+  return worker != workers_.end() &&
+         worker->second.stopped.contains(std::hash<std::string>{}(token));
+}
+
 void Impl::NotePulseLocked(std::uint64_t no, std::size_t index,
                            const Result<AttemptGate::Answer>& answer, Calls& calls) {
   const Reply reply = answer ? answer->reply : Reply::kStop;
@@ -349,11 +356,12 @@ void Impl::NotePulseLocked(std::uint64_t no, std::size_t index,
   if (reply == Reply::kGoOn && running && known->second.cancel) one.pulse.reply = Reply::kCancel;
   if (one.pulse.reply == Reply::kCancel && !(running && known->second.cancel_told))
     beating.news = true;
-  if (reply == Reply::kStop) beating.news = true;
+  beating.news |= reply == Reply::kStop && !KnowsOfStopLocked(beating.who, one.token);
   if (reply == Reply::kAskAgain) {
     one.ask = true;
     beating.ask_again_at = ports_.clock.Monotonic() + kAskAgain;
-    WakeLocked(beating.ask_again_at);
+    next_tidy_ = std::min(next_tidy_, beating.ask_again_at);
+    WakeLocked(next_tidy_);
   }
   if (beating.open == 0 && (beating.news || beating.due <= ports_.clock.Monotonic()))
     AnswerBeatLocked(no, calls);
@@ -362,17 +370,22 @@ void Impl::NotePulseLocked(std::uint64_t no, std::size_t index,
 void Impl::AnswerBeatLocked(std::uint64_t no, Calls& calls) {
   const auto found = beats_.find(no);
   Beating& beating = found->second;
+  const auto worker = workers_.find(beating.who);
   std::vector<Pulse> pulses;
   pulses.reserve(beating.ones.size());
   for (Beating::One& one : beating.ones) {
     if (one.pulse.reply == Reply::kCancel)
       if (const auto known = entries_.find(one.id); known != entries_.end())
         known->second.cancel_told = true;
+    if (one.pulse.reply == Reply::kStop && worker != workers_.end()) {
+      auto& stopped = worker->second.stopped;
+      if (stopped.size() >= worker_api::kMaxSlots) stopped.clear();
+      stopped.insert(std::hash<std::string>{}(one.token));
+    }
     pulses.push_back(std::move(one.pulse));
   }
   beats_due_.erase({beating.timer, no});
-  if (const auto worker = workers_.find(beating.who); worker != workers_.end())
-    worker->second.beats.erase(no);
+  if (worker != workers_.end()) worker->second.beats.erase(no);
   Answer<std::vector<Pulse>>(calls, std::move(beating.done), std::move(pulses));
   beats_.erase(found);
 }

@@ -87,6 +87,8 @@ struct QueueFigures {
 ///   holds what, and each of them has a lease anew.
 /// Order.  Per tenant and queue: priority, then order of offer.  What goes back to its place stands
 ///   where it stood.
+/// Life.  Drain waits for calls of the sink, not for what the sink answers to words: it answers or
+///   drops all of them before this is destroyed.
 /// Waiting counts against no limit but the task's and the run's (I7).
 /// Threads.  All methods may be called concurrently; `threads` and two of its own.
 /// Bounds.  As in the options and worker_service.h; long polls: 64 of one worker, of which the

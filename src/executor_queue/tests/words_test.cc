@@ -1,0 +1,329 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/rig.h"
+
+// Starts, heartbeats, lines and verdicts, and their bounds.
+namespace headworks::executor_queue {
+namespace {
+
+TEST_F(QueueTest, ACancelIsToldOnceAtOnceAndThenWithEachBeat) {
+  Make();
+  const auto who = Hire("w");
+  const auto attempt = Next(Plain());
+  const auto token = Run(who, attempt);
+  const auto beat = Beat(who, {token}, 10s);
+  EXPECT_FALSE(beat.came());
+  queue_->Cancel(attempt.key);
+  ASSERT_TRUE(beat.came());
+  EXPECT_EQ(beat->at(0).reply, Reply::kCancel);
+  judge_.reply = Reply::kCancel;
+  const auto next = Beat(who, {token}, 10s);
+  EXPECT_FALSE(next.came());
+  Pass(10s);
+  ASSERT_TRUE(next.came());
+  EXPECT_EQ(next->at(0).reply, Reply::kCancel);
+}
+
+TEST_F(QueueTest, AStopAndARefusedTokenAnswerABeatAtOnce) {
+  Make();
+  const auto who = Hire("w");
+  const auto token = Run(who, Next(Plain()));
+  judge_.reply = Reply::kStop;
+  const auto stopped = Beat(who, {token}, 10s);
+  ASSERT_TRUE(stopped.came());
+  EXPECT_EQ(stopped->at(0).reply, Reply::kStop);
+  EXPECT_EQ(queue_->Figures().stale_words, 1U);
+  judge_.reply = Reply::kGoOn;
+  const auto mixed = Beat(who, {token, "forged"}, 10s);
+  ASSERT_TRUE(mixed.came());
+  EXPECT_EQ(mixed->at(0).reply, Reply::kGoOn);
+  EXPECT_EQ(mixed->at(1).reply, Reply::kStop);
+  const auto other = Hire("other");
+  EXPECT_EQ(Beat(other, {token})->at(0).reply, Reply::kStop) << "another's token";
+}
+
+TEST_F(QueueTest, AStopIsToldOnceAtOnceAndThenWithEachBeat) {
+  Make();
+  const auto who = Hire("w");
+  const auto token = Run(who, Next(Plain()));
+  judge_.reply = Reply::kStop;
+  EXPECT_TRUE(Beat(who, {token, "forged"}, 10s).came());
+  const auto next = Beat(who, {token, "forged"}, 10s);
+  EXPECT_FALSE(next.came());
+  EXPECT_TRUE(Beat(who, {token, "forged too"}, 10s).came());
+  Pass(10s);
+  ASSERT_TRUE(next.came());
+  EXPECT_EQ(next->at(0).reply, Reply::kStop);
+  EXPECT_EQ(next->at(1).reply, Reply::kStop);
+}
+
+TEST_F(QueueTest, ABeatThatCouldNotBeJudgedIsSaidAgainUntilItsEnd) {
+  Make();
+  const auto who = Hire("w");
+  const auto token = Run(who, Next(Plain()));
+  judge_.reply = Reply::kAskAgain;
+  const auto beat = Beat(who, {token}, 10s);
+  const std::size_t words = judge_.heard.size();
+  clock_.Advance(499ms);
+  queue_->Tick();
+  EXPECT_EQ(judge_.heard.size(), words);
+  clock_.Advance(1ms);
+  queue_->Tick();
+  EXPECT_EQ(judge_.heard.size(), words + 1);
+  Pass(3s);
+  EXPECT_GE(judge_.heard.size(), words + 3);
+  EXPECT_FALSE(beat.came());
+  judge_.reply = Reply::kStop;
+  Pass(1s);
+  ASSERT_TRUE(beat.came()) << "and heard once it could";
+  EXPECT_EQ(beat->at(0).reply, Reply::kStop);
+}
+
+TEST_F(QueueTest, LinesAreStoredOnceHoweverOftenTheyAreSaid) {
+  Make();
+  const auto who = Hire("w");
+  const auto token = Run(who, Next(Plain()));
+  const std::vector<log_store::Line> lines{{.number = 1, .bytes = "a"},
+                                           {.number = 2, .bytes = "b"}};
+  const auto first = Log(token, lines);
+  const auto again = Log(token, lines);
+  EXPECT_FALSE(first.came()) << "not before they are stored (I6)";
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(**first, Reply::kGoOn);
+  EXPECT_EQ(**again, Reply::kGoOn);
+  Make();  // the next engine's
+  const auto later = Log(token, {{.number = 2, .bytes = "b"}, {.number = 3, .bytes = "c"}});
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(**later, Reply::kGoOn);
+  const auto page = logs_->Read({.tenant = TenantId("public"), .run = RunNo(1)});
+  ASSERT_EQ(page->entries.size(), 3U);
+  EXPECT_EQ(page->entries[2].line.bytes, "c");
+  EXPECT_FALSE(queue_->RunNext());
+}
+
+TEST_F(QueueTest, NoLineIsStoredBeforeAnEarlierOneThatIsToBeSaidAgain) {
+  Make();
+  const auto who = Hire("w");
+  const auto token = Run(who, Next(Plain()));
+  logs_->before = [](const auto&) { return Status(Error{Code::kUnavailable, "full"}); };
+  const auto first = Log(token, {{.number = 1, .bytes = "a"}, {.number = 2, .bytes = "b"}});
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(**first, Reply::kAskAgain);
+  logs_->before = [](const auto&) { return Status(); };
+  const auto early = Log(token, {{.number = 3, .bytes = "c"}});
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(**early, Reply::kAskAgain);
+  Log(token, {{.number = 1, .bytes = "a"}, {.number = 2, .bytes = "b"}});
+  const auto late = Log(token, {{.number = 3, .bytes = "c"}});
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(**late, Reply::kGoOn);
+  const auto page = logs_->Read({.tenant = TenantId("public"), .run = RunNo(1)});
+  ASSERT_EQ(page->entries.size(), 3U);
+  EXPECT_EQ(page->entries[0].line.bytes, "a");
+}
+
+TEST_F(QueueTest, LinesThatCannotBeStoredKeepNoOthersOut) {
+  Make();
+  const auto who = Hire("w");
+  const auto bad = Next(Plain());
+  const auto bad_token = Run(who, bad), token = Run(who, Next(Plain()));
+  logs_->before = [&](const model::AttemptKey& key) {
+    return key == bad.key ? Status(Error{Code::kCorrupt, "damaged"}) : Status();
+  };
+  const auto refused = Log(bad_token, {{.number = 1, .bytes = "x"}});
+  const auto stored = Log(token, {{.number = 1, .bytes = "y"}});
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ((*refused).error().code, Code::kInvalidArgument);
+  EXPECT_EQ((*refused).error().message, "damaged");
+  EXPECT_EQ(**stored, Reply::kGoOn);
+  EXPECT_EQ(logs_->Read({.tenant = TenantId("public"), .run = RunNo(1)})->entries.size(), 1U);
+  EXPECT_EQ(**Log(token, {}), Reply::kGoOn) << "nothing needs no place";
+  EXPECT_FALSE(queue_->RunNext());
+}
+
+TEST_F(QueueTest, AStartThatIsSaidAgainIsOneStart) {
+  Make();
+  const auto who = Hire("w");
+  Offer(Plain());
+  const auto token = Token(who);
+  std::vector<Answer<worker_api::Started>> starts(17);
+  for (auto& start : starts) queue_->Start(who, token, start.Done());
+  ASSERT_TRUE(starts[16].came());
+  EXPECT_EQ(starts[16]->reply, Reply::kAskAgain) << "16 wait already";
+  EXPECT_FALSE(starts[15].came());
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(given_.asked, 1);
+  for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(starts[i]->reply, Reply::kGoOn);
+  EXPECT_FALSE(queue_->RunNext());
+  EXPECT_EQ(Begin(who, token)->reply, Reply::kGoOn) << "and once more later";
+}
+
+TEST_F(QueueTest, OutputIsKeptUpToItsBoundAndCutWithANote) {
+  Make({.max_log_bytes = 100});
+  const auto who = Hire("w");
+  const auto token = Run(who, Next(Plain()));
+  Log(token, {{.number = 1, .bytes = std::string(84, 'x')}});  // and 16 for the line
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(queue_->GetMetrics().lines_dropped, 0U);
+  Log(token, {{.number = 2, .bytes = ""}, {.number = 3, .bytes = "y"}});
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(queue_->GetMetrics().lines_dropped, 2U);
+  const auto page = logs_->Read({.tenant = TenantId("public"), .run = RunNo(1)});
+  ASSERT_EQ(page->entries.size(), 2U);
+  EXPECT_EQ(page->entries[1].line.stream, log_store::Stream::kNote);
+  EXPECT_EQ(page->entries[1].line.bytes, "cut here: more than 100 bytes of output");
+}
+
+TEST_F(QueueTest, LinesThatWaitToBeStoredHaveABound) {
+  Make({.max_waiting_log_bytes = 100});
+  const auto who = Hire("w");
+  const auto token = Run(who, Next(Plain()));
+  const auto large = Log(token, {{.number = 1, .bytes = std::string(200, 'x')}});
+  const auto more = Log(token, {{.number = 2, .bytes = "y"}});
+  EXPECT_FALSE(large.came()) << "by itself it is taken";
+  ASSERT_TRUE(more.came());
+  EXPECT_EQ((*more).error().code, Code::kUnavailable);
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_TRUE(large.came());
+  EXPECT_FALSE(Log(token, {{.number = 2, .bytes = std::string(84, 'y')}}).came());
+  EXPECT_EQ((*Log(token, {{.number = 3, .bytes = ""}})).error().code, Code::kUnavailable);
+  EXPECT_EQ((*Log(token, {{.number = 4, .bytes = std::string((64 << 10) + 1, 'z')}})).error().code,
+            Code::kInvalidArgument);
+}
+
+TEST_F(QueueTest, AVerdictIsCheckedAtThisBorder) {
+  Make();
+  const auto who = Hire("w");
+  const auto outcome = [&](model::Outcome said) {
+    const auto attempt = Next(Plain());
+    const auto token = Run(who, attempt);
+    clock_.Advance(1s);
+    const auto reply = Complete(token, std::move(said));
+    queue_->Settled({&attempt.key, 1});
+    EXPECT_TRUE(*reply);
+    return judge_.heard.back().outcome;
+  };
+  // {"x":"..."} is 8 bytes and its text.
+  const auto output = [](std::size_t bytes) {
+    return fmt::format(R"({{"x":"{}"}})", std::string(bytes - 8, 'y'));
+  };
+  EXPECT_EQ(outcome({.output = output(1 << 20)}).output.size(), std::size_t{1} << 20);
+  const auto large = outcome({.output = output((1 << 20) + 1)});
+  EXPECT_EQ(large.verdict, Verdict::kFailed);
+  EXPECT_EQ(large.reason, model::Reason::kOutput);
+  EXPECT_TRUE(large.output.empty());
+  EXPECT_EQ(outcome({.output = "7"}).reason, model::Reason::kOutput);
+  EXPECT_EQ(outcome({.verdict = Verdict::kRetry, .output = "7"}).reason, model::Reason::kError);
+
+  const auto failed = outcome({.verdict = Verdict::kFailed,
+                               .reason = model::Reason::kRunTimeout,
+                               .error = std::string(4095, 'e') + "ü",
+                               .started_at = Instant(1s),
+                               .ended_at = Instant(2s)});
+  EXPECT_EQ(failed.reason, model::Reason::kError) << "that reason is the engine's";
+  EXPECT_EQ(failed.error, std::string(4095, 'e')) << "no half characters";
+  EXPECT_EQ(failed.ended_at, clock_.Now()) << "whatever its worker's clock says";
+  EXPECT_EQ(failed.ended_at - failed.started_at, 1s);
+  EXPECT_EQ(outcome({.verdict = Verdict::kRetry, .reason = model::Reason::kExitCode}).reason,
+            model::Reason::kExitCode);
+
+  EXPECT_EQ(outcome({.verdict = Verdict::kSnoozed, .not_before = Instant(1s)}).not_before,
+            clock_.Now());
+  EXPECT_EQ(outcome({.verdict = Verdict::kSnoozed, .not_before = kNever}).not_before,
+            clock_.Now() + 24h * 365);
+  EXPECT_EQ((*Complete(Run(who, Next(Plain())), {.verdict = Verdict::kLost})).error().code,
+            Code::kInvalidArgument);
+  EXPECT_EQ((*Complete("forged", {})).error().code, Code::kPermissionDenied);
+}
+
+TEST_F(QueueTest, AnOutputIsAsItsTaskDeclares) {
+  Make();
+  const auto who = Hire("w");
+  model::Task task = Plain();
+  task.output.type_json = R"({"n":"integer"})";
+  const auto token = Run(who, Next(task));
+  Complete(token, {.output = R"({"n":"many"})"});
+  EXPECT_EQ(judge_.heard.back().outcome.reason, model::Reason::kOutput);
+}
+
+TEST_F(QueueTest, WhatCannotBeResolvedEndsItsAttempt) {
+  Make();
+  const auto who = Hire("w");
+  const auto verdict = [&](Result<executor::Resolved> answer) {
+    given_.answer = std::move(answer);
+    const auto attempt = Offer(Plain());
+    EXPECT_EQ(Begin(who, Token(who))->reply, Reply::kStop);
+    queue_->Settled({&attempt.key, 1});
+    return judge_.heard.back().outcome;
+  };
+  const auto expression = verdict(Error{Code::kInvalidArgument, "no such field"});
+  EXPECT_EQ(expression.verdict, Verdict::kFailed);
+  EXPECT_EQ(expression.reason, model::Reason::kExpression);
+  EXPECT_EQ(expression.error, "no such field");
+  EXPECT_EQ(verdict(Error{Code::kCorrupt, "bad"}).reason, model::Reason::kDispatchFailed);
+  const auto later = verdict(Error{Code::kUnavailable, "locked"});
+  EXPECT_EQ(later.verdict, Verdict::kSnoozed);
+  EXPECT_EQ(later.not_before, clock_.Now() + 1s);
+  executor::Resolved moved;
+  moved.rendered.emplace();
+  moved.rendered->cwd = "there";
+  EXPECT_NE(verdict(moved).error.find("cwd 'there'"), std::string::npos);
+}
+
+TEST_F(QueueTest, AJobIsTheTaskAloneWithAllThatItNeeds) {
+  Make();
+  const auto who = Hire("w");
+  model::WorkflowDefinition definition;
+  definition.name.workflow = "w";
+  definition.env = {{"A", "1"}};
+  definition.tasks.push_back({.id = "a", .action = model::ExecAction{{"work"}}});
+  model::Task task{.id = "b", .needs = {"a"}, .action = model::ExecAction{{"more"}}};
+  task.when = {"true"};
+  task.pool = "p";
+  task.weight = 3;
+  task.timeout = 5s;
+  task.trigger_rule = model::TriggerRule::kAllDone;
+  task.deadline = 1h;
+  task.idempotency_key = "mine";
+  definition.tasks.push_back(task);
+  auto attempt = Next(Plain());
+  attempt.workflow = *model::Workflow::Create(std::move(definition));
+  attempt.key.task = TaskNo(1);
+  attempt.timeout = 5s;
+  attempt.try_no = 2;
+  EXPECT_EQ(queue_->Offer(attempt).disposition, Disposition::kDispatched);
+  const auto job = Begin(who, Token(who))->job;
+  EXPECT_EQ(job.attempt, attempt.key);
+  EXPECT_EQ(job.task, "b");
+  EXPECT_EQ(job.version, attempt.workflow->version());
+  EXPECT_EQ(job.try_no, 2);
+  EXPECT_EQ(job.timeout, 5s);
+  EXPECT_EQ(job.idempotency_key, "mine");
+  const auto alone = model::Workflow::FromCanonicalJson(job.definition_json);
+  ASSERT_TRUE(alone) << alone.error().message;
+  ASSERT_EQ((*alone)->size(), 1U);
+  const model::Task& said = (*alone)->task(TaskNo(0));
+  EXPECT_EQ(std::get<model::ExecAction>(said.action).argv, std::vector<std::string>{"more"});
+  EXPECT_TRUE(said.needs.empty() && said.when.empty() && said.pool.empty());
+  EXPECT_EQ((*alone)->definition().env.at("A"), "1");
+}
+
+TEST_F(QueueTest, AVerdictOfAnUnknownAttemptBringsItsRunToMind) {
+  Make();
+  const auto who = Hire("w");
+  const auto attempt = Next(Plain());
+  const auto token = Run(who, attempt);
+  Make();  // the next engine's
+  const std::size_t words = judge_.heard.size();
+  EXPECT_EQ(**Complete(token, {}), Reply::kAskAgain);
+  EXPECT_EQ(judge_.heard.at(words).kind, Word::Kind::kHeartbeat);
+  auto known = attempt;
+  known.holder = "w/one";
+  EXPECT_TRUE(std::holds_alternative<executor::Running>(Inspect(known)));
+  EXPECT_EQ(**Complete(token, {}), Reply::kGoOn);
+  EXPECT_EQ(judge_.heard.back().kind, Word::Kind::kVerdict);
+}
+
+}  // namespace
+}  // namespace headworks::executor_queue
