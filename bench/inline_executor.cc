@@ -85,7 +85,10 @@ class ConstantInput final : public executor::Resolver {
 
 class NoLines final : public executor_inline::LineSink {
  public:
-  Status Append(const AttemptKey&, std::int64_t, Instant, std::string_view) override { return {}; }
+  Status Append(const AttemptKey&, std::int64_t, Instant, std::string_view,
+                const std::stop_token&) override {
+    return {};
+  }
 };
 
 struct Number {
