@@ -1,7 +1,6 @@
 #include "headworks/rpc/rpc_client.h"
 
 #include <fmt/format.h>
-#include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "address.h"
+#include "grpc_library.h"
 #include "headworks/base/text.h"
 #include "headworks/rpc/rpc_server.h"
 #include "headworks/worker/v1/worker.grpc.pb.h"
@@ -181,7 +181,7 @@ bool ReadDone(const Response& response) {
 }  // namespace
 
 Result<std::unique_ptr<RpcClient>> RpcClient::Open(RpcClientOptions options) {
-  gpr_set_log_verbosity(static_cast<gpr_log_severity>(GPR_LOG_SEVERITY_ERROR + 1));
+  PrepareGrpc();
   HEADWORKS_ASSIGN(const Address target, ParseAddress(options.target));
   if (target.host.empty() || target.port == 0)
     return Error{Code::kInvalidArgument,

@@ -1,7 +1,6 @@
 #include "headworks/rpc/rpc_server.h"
 
 #include <fmt/format.h>
-#include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "address.h"
+#include "grpc_library.h"
 #include "headworks/worker/v1/worker.grpc.pb.h"
 #include "status.h"
 #include "wire.h"
@@ -475,8 +475,7 @@ class RpcServer::Impl {
 
 Result<std::unique_ptr<RpcServer>> RpcServer::Open(RpcServerOptions options,
                                                    const RpcServerPorts& ports) {
-  // What it has to say comes back as errors and statuses; standard error is for our own lines.
-  gpr_set_log_verbosity(static_cast<gpr_log_severity>(GPR_LOG_SEVERITY_ERROR + 1));
+  PrepareGrpc();
   auto impl = std::make_unique<Impl>(std::move(options), ports);
   HEADWORKS_TRY(impl->Listen());
   return std::unique_ptr<RpcServer>(new RpcServer(std::move(impl)));
