@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kSlackBytes = 1 << 20;
 /// What the server takes beside gRPC's own metadata.
-constexpr std::size_t kMaxTokenBytes = 8 * 1024;
+constexpr std::size_t kMaxTokenBytes = std::size_t{8} * 1024;
 constexpr int kFirstReconnectMs = 100;
 /// For a connection to be made, with TLS and across the world.
 constexpr int kConnectWithinMs = 5'000;
