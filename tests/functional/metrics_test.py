@@ -143,6 +143,16 @@ class MetricsTest(MonitoredCase):
         "headworks_words_refused_total": (
             "src/engine/tests/words_test.cc",
             "TEST_F(WordsTest, OneHolderIsLetInAndTheRowSaysWhich)"),
+        **{f"headworks_{name}": (
+            "src/executor_queue/tests/queue_executor_test.cc", f"TEST_F(QueueTest, {test})")
+           for name, test in (
+               ("workers", "FiguresFollowWhatHappens"),
+               ("worker_attempts_waiting", "FiguresFollowWhatHappens"),
+               ("worker_attempts_returned_total", "WhatIsNotBegunWithinALeaseGoesBackToItsPlace"),
+               ("worker_attempts_lost_total", "ALeaseEndsWhenItEndsAndAnyWordExtendsIt"))},
+        "headworks_worker_words_stale_total": (
+            "src/executor_queue/tests/words_test.cc",
+            "TEST_F(QueueTest, AStopAndARefusedTokenAnswerABeatAtOnce)"),
         "headworks_dispatch_at_capacity_total": (
             "src/runner/tests/metrics_test.cc",
             "TEST(MetricsTable, BufferHasADepthAndABoundAndCountsNoOfferTwice)"),
