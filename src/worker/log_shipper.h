@@ -65,7 +65,9 @@ class LogShipper final : public log_store::LogStore, public executor_inline::Lin
     /// What has no room is dropped; `cut`: something was.
     bool dropping = false, cut = false;
   };
-  static std::size_t BytesOf(const log_store::Line& line) { return line.bytes.size() + worker_api::kLineOverhead; }
+  static std::size_t BytesOf(const log_store::Line& line) {
+    return line.bytes.size() + worker_api::kLineOverhead;
+  }
   bool FitsLocked(const model::AttemptKey& attempt, std::size_t bytes) const;
   bool RoomLocked(const model::AttemptKey& attempt, std::size_t bytes) const;
   /// Whether on_lines is to be called.
