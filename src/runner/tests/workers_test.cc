@@ -43,7 +43,7 @@ class Hand {
   void Meet(Runner& runner) {
     service = runner.worker_service();
     ASSERT_NE(service, nullptr);
-    const auto welcome = Wait<worker_api::Welcome>([&](auto done) {
+    const auto welcome = Wait<worker_api::Welcome>([&](const auto& done) {
       service->Register({.who = who,
                          .slots = {{"default", 4}},
                          .labels = labels_,
@@ -54,7 +54,7 @@ class Hand {
     ASSERT_TRUE(welcome) << welcome.error().message;
   }
   Result<worker_api::Polled> Poll(Duration wait = 30s, std::uint32_t free = 1) {
-    return Wait<worker_api::Polled>([&](auto done) {
+    return Wait<worker_api::Polled>([&](const auto& done) {
       service->PollFor({.who = who, .free = {{"default", free}}, .wait = wait}, done);
     });
   }
@@ -74,7 +74,7 @@ class Hand {
   Result<worker_api::Started> Begin(const worker_api::Assignment& assignment) {
     for (const auto begin = std::chrono::steady_clock::now();;) {
       auto started = Wait<worker_api::Started>(
-          [&](auto done) { service->Start(who, assignment.start_token, done); });
+          [&](const auto& done) { service->Start(who, assignment.start_token, done); });
       const bool again =
           started ? started->reply == Reply::kAskAgain : started.error().code == Code::kUnavailable;
       if (!again || std::chrono::steady_clock::now() - begin > 60s) return started;
@@ -88,8 +88,8 @@ class Hand {
   }
   Result<Reply> Complete(const std::string& token, model::Outcome outcome = {}) {
     for (const auto begin = std::chrono::steady_clock::now();;) {
-      auto reply =
-          Wait<Reply>([&](auto done) { service->Complete(token, outcome, std::move(done)); });
+      auto reply = Wait<Reply>(
+          [&](const auto& done) { service->Complete(token, outcome, std::move(done)); });
       const bool again =
           reply ? *reply == Reply::kAskAgain : reply.error().code == Code::kUnavailable;
       if (!again || std::chrono::steady_clock::now() - begin > 60s) return reply;
@@ -177,7 +177,7 @@ TEST_F(WorkersTest, AWorkerRunsARunToItsEnd) {
   EXPECT_EQ(second.job.task, "b");
   ASSERT_TRUE(second.job.resolved.rendered);
   EXPECT_TRUE(second.job.resolved.context_json.find(R"("n":7)") != std::string::npos);
-  const auto logged = Wait<Reply>([&](auto done) {
+  const auto logged = Wait<Reply>([&](const auto& done) {
     worker.service->Log(second.work_token, {{.number = 1, .bytes = "seven"}}, done);
   });
   EXPECT_EQ(*logged, Reply::kGoOn);
@@ -321,8 +321,9 @@ TEST_F(WorkersTest, HandingBackCostsNothing) {
   Hand first(*runner_, "first");
   const RunNo run = runner_->Start("plain")->run();
   const auto assignment = first.Get();
-  EXPECT_TRUE(Wait<bool>(
-      [&](auto done) { first.service->HandBack(first.who, {assignment.start_token}, done); }));
+  EXPECT_TRUE(Wait<bool>([&](const auto& done) {
+    first.service->HandBack(first.who, {assignment.start_token}, done);
+  }));
   Hand second(*runner_, "second");
   const auto started = second.GetAndBegin();
   EXPECT_EQ(started.job.attempt, assignment.attempt) << "the same epoch";
@@ -350,8 +351,8 @@ TEST_F(WorkersTest, WhatALeavingWorkerHoldsIsLostAtOnce) {
   Hand first(*runner_, "first"), second(*runner_, "second");
   const RunNo run = runner_->Start("plain")->run();
   first.GetAndBegin();
-  EXPECT_TRUE(Wait<bool>([&](auto done) { first.service->Leave(first.who, done); }));
-  EXPECT_TRUE(Wait<bool>([&](auto done) { first.service->Leave(first.who, done); }));
+  EXPECT_TRUE(Wait<bool>([&](const auto& done) { first.service->Leave(first.who, done); }));
+  EXPECT_TRUE(Wait<bool>([&](const auto& done) { first.service->Leave(first.who, done); }));
   const auto started = second.GetAndBegin();
   EXPECT_EQ(*second.Complete(started.work_token), Reply::kGoOn);
   EXPECT_EQ(End(run), model::RunState::kSucceeded);
