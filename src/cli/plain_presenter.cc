@@ -26,26 +26,24 @@ class PlainPresenter final : public Presenter {
     if (states_.empty()) FirstStates(view);
     for (const model::AttemptRecord& attempt : view.attempts)
       if (!ended_.contains(attempt.epoch.value)) {
-        ShowSettled(view, attempt.queued_at);
-        if (!CameTooLate(attempt)) Started(view, attempt.task, attempt.epoch);
+        if (!CameTooLate(attempt)) Started(view, attempt.task, attempt.epoch, attempt.queued_at);
         for (const log_store::Entry& line : lines)
           if (line.attempt.epoch == attempt.epoch) ShowLine(view, line);
         Ended(view, attempt);
       }
     for (std::uint32_t no = 0; no < view.tasks.size(); ++no)
-      if (view.tasks[no].state == model::TaskState::kRunning) {
-        ShowSettled(view, view.tasks[no].since);
-        Started(view, TaskNo(no), view.tasks[no].epoch);
-      }
+      if (view.tasks[no].state == model::TaskState::kRunning)
+        Started(view, TaskNo(no), view.tasks[no].epoch, view.tasks[no].since);
     for (const log_store::Entry& line : lines) {
       const std::int64_t epoch = line.attempt.epoch.value;
       if (printed_with_end_.contains(epoch) || skipped_.contains(epoch)) continue;
+      const model::TaskRun& task = view.tasks[line.attempt.task.value];
       // Read after the view: what came before its attempt is not known yet.
-      if (view.tasks[line.attempt.task.value].epoch < line.attempt.epoch) {
+      if (task.epoch < line.attempt.epoch) {
         held_.push_back(line);
         continue;
       }
-      Started(view, line.attempt.task, line.attempt.epoch);
+      Started(view, line.attempt.task, line.attempt.epoch, task.since);
       ShowLine(view, line);
     }
     printed_with_end_.clear();
@@ -77,8 +75,10 @@ class PlainPresenter final : public Presenter {
       if (IsKept(before_, view, TaskNo(no))) states_[no] = view.tasks[no].state;
   }
 
-  void Started(const RunView& view, TaskNo task, Epoch epoch) {
+  /// What settled until `since` comes before it.
+  void Started(const RunView& view, TaskNo task, Epoch epoch, Instant since) {
     if (!started_.insert(epoch.value).second) return;
+    ShowSettled(view, since);
     Write(fmt::format("task {} started", view.id(task)));
   }
 
@@ -152,7 +152,6 @@ class PlainPresenter final : public Presenter {
                                                   : ": " + why));
   }
 
-  /// What settled until then, so that it is told before what came after it.
   void ShowSettled(const RunView& view, Instant until) {
     for (std::uint32_t no = 0; no < view.tasks.size(); ++no) ShowSettled(view, TaskNo(no), until);
   }

@@ -8,6 +8,7 @@ import signal
 import struct
 import subprocess
 import termios
+import time
 
 import harness
 from harness import (FAILED, NOT_FOUND, OK, PATIENCE, UNAVAILABLE, USAGE, Case, gate)
@@ -305,17 +306,26 @@ tasks:
 
 
 class TerminalTest(Case):
-    def run_on_terminal(self, *args, rows=24, columns=100):
-        """The output of a command on a terminal of that size."""
+    def run_on_terminal(self, *args, rows=24, columns=100, go_when=None):
+        """The output of a command on a terminal of that size.
+
+        `go_when`: the file "go" is made when a frame matches all of these expressions, or at the
+        end of all patience.
+        """
         parent, child = pty.openpty()
         fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         process = subprocess.Popen([self.program, *args], cwd=self.dir, env=self.env, stdin=child,
                                    stdout=child, stderr=child, start_new_session=True)
         os.close(child)
         output = b""
+        end = time.monotonic() + PATIENCE
         try:
             while chunk := os.read(parent, 65536):
                 output += chunk
+                frame = self.plain(output.decode(errors="replace").rpartition("\x1b[?7l")[2])
+                if go_when and (all(re.search(part, frame) for part in go_when)
+                                or time.monotonic() > end):
+                    self.write("go", "")
         except OSError:
             pass  # how Linux says that the other side is closed
         os.close(parent)
@@ -345,8 +355,13 @@ class TerminalTest(Case):
         return self.lines_of(out[out.rindex("\x1b[?7l"):])
 
     @staticmethod
-    def lines_of(frame):
-        return re.sub(r"\x1b\[[?\d]*[A-Za-z]", "", frame).replace("\r", "").splitlines()
+    def plain(frame):
+        return re.sub(r"\x1b\[[?\d]*[A-Za-z]", "", frame).replace("\r", "")
+
+    def lines_of(self, frame):
+        return self.plain(frame).splitlines()
+
+    LONG = "{run: 'until test -e go; do sleep 0.05; done', priority: 9}"
 
     TREE = """
 version: 1
@@ -406,9 +421,9 @@ tasks:
     def test_large_run_is_counted_with_what_failed_and_what_runs(self):
         tasks = "".join(f"  t{n}: {{exec: [/bin/true]}}\n" for n in range(501))
         self.write("wide.yaml", "version: 1\nname: wide\ntasks:\n  bad: {run: exit 3}\n"
-                                "  long: {run: sleep 1, priority: 9}\n" + tasks)
-        out = self.run_on_terminal("run", "wide.yaml", rows=20)
-        frames = ["\n".join(self.lines_of(frame)) for frame in out.split("\x1b[?7l")]
+                                f"  long: {self.LONG}\n{tasks}")
+        out = self.run_on_terminal("run", "wide.yaml", rows=20, go_when=[r"▶ long +running +\d"])
+        frames = [self.plain(frame) for frame in out.split("\x1b[?7l")]
         self.assertTrue(any(re.search(r"▶ long +running +\d", frame) for frame in frames), out)
         self.assertRegex(frames[-1], r"succeeded +502\n")
         self.assertRegex(frames[-1], r"✗ bad +failed +\S+ +exit code 3\n")
@@ -418,8 +433,10 @@ tasks:
     def test_large_run_shows_both_what_failed_and_what_runs(self):
         tasks = "".join(f"  t{n}: {{run: exit 3, priority: 9}}\n" for n in range(60))
         tasks += "".join(f"  u{n}: {{exec: [/bin/true], needs: [long]}}\n" for n in range(450))
-        self.write("wide.yaml", "version: 1\nname: wide\ntasks:\n  long: {run: sleep 3}\n" + tasks)
-        out = self.run_on_terminal("run", "wide.yaml", rows=16)
+        self.write("wide.yaml", "version: 1\nname: wide\ntasks:\n"
+                   f"  long: {self.LONG}\n{tasks}")
+        out = self.run_on_terminal("run", "wide.yaml", rows=16,
+                                   go_when=["▶ long", r"(?s)(✗ t.*){6}"])
         frames = [self.lines_of(frame) for frame in out.split("\x1b[?7l")]
         full = [frame for frame in frames
                 if any("✗ t" in line for line in frame) and any("▶ long" in line for line in frame)]
