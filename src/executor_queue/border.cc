@@ -166,11 +166,16 @@ Result<Outcome> CheckOutcome(const model::Task& task, Outcome said, Instant bega
     return Bad(fmt::format("{} is no verdict", number));
   said.reason = ReasonOf(said.verdict, said.reason);
   Cut(said.error);
+  // Its worker's clock may be anywhere: what is between two of its times is good, they are not.
+  const Instant its_now = said.ended_at == Instant{}
+                              ? now
+                              : std::clamp(said.ended_at, Instant{}, kNever - kLongestSnooze);
+  said.not_before =
+      said.verdict == Verdict::kSnoozed
+          ? now + (std::clamp(said.not_before, its_now, its_now + kLongestSnooze) - its_now)
+          : Instant{};
   said.started_at = began;
   said.ended_at = now;
-  said.not_before = said.verdict == Verdict::kSnoozed
-                        ? std::clamp(said.not_before, now, now + kLongestSnooze)
-                        : Instant{};
   // Only one that succeeded has to have the output that its task declares.
   const Status good =
       CheckOutput(said.verdict == Verdict::kSucceeded ? task.output : model::OutputSpec{}, said);

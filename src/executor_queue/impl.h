@@ -107,7 +107,9 @@ class Impl final : public QueueExecutor {
     bool cancel_told = false;
     /// Of its lease, or of the next try to withdraw it; in due_.
     Duration due{0};
-    Duration heard_at{0};  // kRunning, monotonic
+    Duration heard_at{0};      // kRunning, monotonic
+    Duration begun_at{0};      // as this process knows; monotonic
+    Duration cancelled_at{0};  // with `cancel`; monotonic
     Instant began_at{};
     std::optional<model::Outcome> outcome{};  // kEnded
     LogState log{};
@@ -195,7 +197,8 @@ class Impl final : public QueueExecutor {
   /// The answer where nothing more may wait in this queue.
   std::optional<executor::OfferResult> FullLocked(const std::string& tenant,
                                                   const std::string& queue) const;
-  void LoseLocked(Entry& entry, std::string why, Calls& calls);
+  /// It is over without a word of its holder's.
+  void EndLocked(Entry& entry, model::Outcome outcome, Calls& calls);
   /// Leaves what it was, whatever that is.
   void LeaveStageLocked(Entry& entry, Calls& calls);
   ScopedLogger LogOf(const Entry& entry) const;
@@ -231,6 +234,13 @@ class Impl final : public QueueExecutor {
   /// Begins a call of the sink; kUnavailable: there is no engine (any more).
   Result<executor::AttemptSink*> SpeakLocked();
   void Spoken();
+  /// When its holder should have ended it, however late it heard of that, and is heard no more
+  /// (monotonic): a worker that lives and hangs does not keep an attempt for ever.
+  Duration OverdueAt(const Entry& entry) const;
+  /// How one ends whose holder was last heard then and is not any more.
+  model::Outcome SilenceOf(const Entry& entry) const;
+  void HeardLocked(Entry& entry);
+  void CancelLocked(Entry& entry);
   /// Somebody who has the working token lives.
   void TouchLocked(const executor::TokenClaims& work);
   /// The engine heard the holder, so it is the holder.

@@ -286,26 +286,24 @@ void Impl::ReturnLocked(Entry& entry, std::string_view why, Calls& calls) {
 }
 
 void Impl::RunLocked(Entry& entry, const Identity& who, std::string holder, Calls& calls) {
-  if (entry.stage == Stage::kRunning && entry.holder == holder) {
-    entry.heard_at = ports_.clock.Monotonic();
-    return;
-  }
+  if (entry.stage == Stage::kRunning && entry.holder == holder) return HeardLocked(entry);
   LeaveStageLocked(entry, calls);
   entry.stage = Stage::kRunning;
   ++running_;
   entry.holder = std::move(holder);
-  entry.heard_at = ports_.clock.Monotonic();
+  entry.heard_at = entry.begun_at = ports_.clock.Monotonic();
   entry.began_at = ports_.clock.Now();
   HoldLocked(entry, who);
   SetDueLocked(entry, entry.heard_at + options_.lease);
 }
 
-void Impl::LoseLocked(Entry& entry, std::string why, Calls& calls) {
-  LogOf(entry).Warning("an attempt is lost", {{"holder", entry.holder}, {"why", why}});
-  ++lost_;
+void Impl::EndLocked(Entry& entry, model::Outcome outcome, Calls& calls) {
+  LogOf(entry).Warning("an attempt is over without a word of its worker's",
+                       {{"holder", entry.holder}, {"why", outcome.error}});
+  lost_ += outcome.verdict == model::Verdict::kLost ? 1 : 0;
   LeaveStageLocked(entry, calls);
   entry.stage = Stage::kEnded;
-  entry.outcome = executor::OutcomeOf(executor::ExecutionStatus::kLost, std::move(why));
+  entry.outcome = std::move(outcome);
   entry.outcome->started_at = entry.began_at;
   entry.outcome->ended_at = ports_.clock.Now();
   CountLocked(*entry.outcome);
@@ -330,7 +328,8 @@ void Impl::Cancel(const model::AttemptKey& key) {
         WithdrawLocked(entry, calls);
         break;
       case Stage::kRunning: {
-        if (std::exchange(entry.cancel, true)) break;
+        if (entry.cancel) break;
+        CancelLocked(entry);
         const auto worker = workers_.find(entry.who);
         if (worker == workers_.end()) break;
         for (const std::uint64_t beat : std::set(worker->second.beats)) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "border.h"
+#include "headworks/executor/execution_status.h"
 #include "impl.h"
 
 namespace headworks::executor_queue {
@@ -259,8 +260,10 @@ void Impl::Leave(const Identity& who, Done<bool> done) {
         if (entry.stage == Stage::kAssigned)
           ReturnLocked(entry, "its worker left", calls);
         else
-          LoseLocked(entry, fmt::format("worker {} left without a verdict on it", who.worker),
-                     calls);
+          EndLocked(entry,
+                    OutcomeOf(executor::ExecutionStatus::kLost,
+                              fmt::format("worker {} left without a verdict on it", who.worker)),
+                    calls);
       }
   }
   Make(calls);

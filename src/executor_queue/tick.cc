@@ -76,10 +76,7 @@ void Impl::ExpireLocked(Duration now, Calls& calls) {
     if (until > now) {
       SetDueLocked(entry, until);
     } else if (entry.stage == Stage::kRunning) {
-      LoseLocked(entry,
-                 fmt::format("worker {} has said nothing for {}", entry.who.worker,
-                             FormatDuration(options_.lease)),
-                 calls);
+      EndLocked(entry, SilenceOf(entry), calls);
     } else if (entry.stage == Stage::kAssigned) {
       ReturnLocked(entry, "its worker did not begin it within a lease", calls);
     } else {

@@ -46,11 +46,42 @@ void Impl::NoteReply(Reply reply) {
   ++stale_words_;
 }
 
+Duration Impl::OverdueAt(const Entry& entry) const {
+  if (!entry.attempt.workflow) return Duration::max();
+  const Duration late = entry.attempt.task().grace + options_.lease;
+  Duration at = Duration::max();
+  if (entry.attempt.timeout > Duration(0)) at = entry.begun_at + entry.attempt.timeout + late;
+  if (entry.cancel) at = std::min(at, entry.cancelled_at + late + options_.lease);
+  return at;
+}
+
+model::Outcome Impl::SilenceOf(const Entry& entry) const {
+  using executor::ExecutionStatus;
+  if (entry.heard_at < OverdueAt(entry))
+    return OutcomeOf(ExecutionStatus::kLost,
+                     fmt::format("worker {} has said nothing for {}", entry.who.worker,
+                                 FormatDuration(options_.lease)));
+  return OutcomeOf(
+      entry.cancel ? ExecutionStatus::kCancelled : ExecutionStatus::kTimedOut,
+      fmt::format("worker {} has not ended it long after its {} and grace ({})", entry.who.worker,
+                  entry.cancel ? "cancel"
+                               : fmt::format("timeout ({})", FormatDuration(entry.attempt.timeout)),
+                  FormatDuration(entry.attempt.task().grace)));
+}
+
+void Impl::HeardLocked(Entry& entry) {
+  entry.heard_at = std::max(entry.heard_at, std::min(ports_.clock.Monotonic(), OverdueAt(entry)));
+}
+
+void Impl::CancelLocked(Entry& entry) {
+  if (!std::exchange(entry.cancel, true)) entry.cancelled_at = ports_.clock.Monotonic();
+}
+
 void Impl::TouchLocked(const TokenClaims& work) {
   const auto known = entries_.find(IdOf(work.attempt));
   if (known == entries_.end()) return;
   if (known->second.stage == Stage::kRunning && known->second.holder == work.holder)
-    known->second.heard_at = ports_.clock.Monotonic();
+    HeardLocked(known->second);
   if (const auto worker = workers_.find(IdentityOf(work.attempt.tenant, work.holder));
       worker != workers_.end()) {
     worker->second.heard = ports_.clock.Monotonic();
@@ -107,7 +138,7 @@ void Impl::Opened(const Identity& who, const TokenClaims& start, const AttemptGa
     if (entry.stage == Stage::kEnded) {
       Answer<Started>(calls, std::move(done), Started{.reply = Reply::kStop});
     } else {
-      entry.cancel |= entry.stage == Stage::kWithdrawn;  // it came too late to be withdrawn
+      if (entry.stage == Stage::kWithdrawn) CancelLocked(entry);  // too late to be withdrawn
       RunLocked(entry, who, HolderOf(who), calls);
       if (answer.reply == Reply::kCancel || entry.cancel) {
         entry.cancel_told = true;
@@ -288,7 +319,7 @@ void Impl::Beat(worker_api::Heartbeat heartbeat, Done<std::vector<Pulse>> done) 
     if (const auto known = entries_.find(one.id); one.good && known != entries_.end() &&
                                                   known->second.stage == Stage::kRunning &&
                                                   known->second.holder == holder)
-      known->second.heard_at = ports_.clock.Monotonic();
+      HeardLocked(known->second);
   for (const Beating::One& one : beating.ones)
     beating.news |= !one.good && !KnowsOfStopLocked(heartbeat.who, one.token);
   WakeLocked(beating.due);
@@ -345,12 +376,13 @@ bool Impl::KnowsOfStopLocked(const Identity& who, const std::string& token) cons
 
 void Impl::NotePulseLocked(std::uint64_t no, std::size_t index,
                            const Result<AttemptGate::Answer>& answer, Calls& calls) {
-  const Reply reply = answer ? answer->reply : Reply::kStop;
+  Reply reply = answer ? answer->reply : Reply::kStop;
   Beating& beating = beats_.at(no);
   Beating::One& one = beating.ones[index];
   --beating.open;
   const auto known = entries_.find(one.id);
   const bool running = known != entries_.end() && known->second.stage == Stage::kRunning;
+  if (running && ports_.clock.Monotonic() >= OverdueAt(known->second)) reply = Reply::kStop;
   one.pulse.reply = reply;
   if (answer) one.pulse.work_token = answer->token;
   if (reply == Reply::kGoOn && running && known->second.cancel) one.pulse.reply = Reply::kCancel;

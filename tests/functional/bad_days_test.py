@@ -24,28 +24,10 @@ SLOW = ("version: 1\nname: slow\ntasks:\n"
 class DiskTest(chaos.ChaosCase):
     def mount(self, size):
         """A small disk of its own, where the store lies."""
-        if os.geteuid() != 0:
-            self.skipTest("only root can mount a small disk")
-        disk = self.dir / "disk"
-        disk.mkdir()
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk],
-                              capture_output=True, text=True)
-        if done.returncode != 0:
-            self.skipTest(f"no disk can be mounted here: {done.stderr.strip()}")
-        self.addCleanup(subprocess.run, ["umount", "--lazy", disk], check=True)
+        disk = self.mount_disk(size)
         self.store = disk / "headworks.db"
         self.env["HEADWORKS_STORE"] = str(self.store)
         return disk
-
-    def fill(self, disk):
-        """Leaves not one block."""
-        with open(disk / "filler", "wb", buffering=0) as file:
-            try:
-                while True:
-                    file.write(bytes(1 << 16))
-            except OSError:
-                pass  # full, as it should be
-        self.assertEqual(os.statvfs(disk).f_bavail, 0)
 
     def test_full_disk_is_said_loses_nothing_and_heals(self):
         disk = self.mount("32m")
@@ -56,7 +38,7 @@ class DiskTest(chaos.ChaosCase):
         engine = self.engine_up()
         run = self.json("run", "w.yaml", "--detach")["run"]
         self.until_exists("a.here")
-        self.fill(disk)
+        self.fill_disk(disk)
         self.write("a.go", "")
         self.until_said(engine, "has trouble")
         self.assertIn(str(self.store), self.text(engine))
@@ -78,7 +60,7 @@ class DiskTest(chaos.ChaosCase):
     def test_start_on_a_full_disk_names_it(self):
         disk = self.mount("32m")
         self.write("slow.yaml", SLOW)
-        self.fill(disk)
+        self.fill_disk(disk)
         done = self.hw("run", "slow.yaml", code=UNAVAILABLE)
         self.assertIn(str(self.store), done.stderr)
         self.assertIn("full", done.stderr)

@@ -107,6 +107,29 @@ class Case(unittest.TestCase):
         self.until_said(process, "engine is up")
         return process
 
+    def mount_disk(self, size):
+        """A small disk of the test's own."""
+        if os.geteuid() != 0:
+            self.skipTest("only root can mount a small disk")
+        disk = self.dir / "disk"
+        disk.mkdir()
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk],
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            self.skipTest(f"no disk can be mounted here: {done.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["umount", "--lazy", disk], check=True)
+        return disk
+
+    def fill_disk(self, disk):
+        """Leaves not one block; `disk`/filler is what takes them."""
+        with open(disk / "filler", "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(1 << 16))
+            except OSError:
+                pass  # full, as it should be
+        self.assertEqual(os.statvfs(disk).f_bavail, 0)
+
     def run_state(self, run="@last"):
         return self.json("runs", "show", run)["state"]
 

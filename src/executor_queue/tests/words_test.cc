@@ -232,6 +232,17 @@ TEST_F(QueueTest, AVerdictIsCheckedAtThisBorder) {
             clock_.Now());
   EXPECT_EQ(outcome({.verdict = Verdict::kSnoozed, .not_before = kNever}).not_before,
             clock_.Now() + 24h * 365);
+  for (const Duration wrong : {-5min, 0min, 5min}) {
+    const Instant its_now = clock_.Now() + wrong;
+    EXPECT_EQ(
+        outcome({.verdict = Verdict::kSnoozed, .not_before = its_now + 3s, .ended_at = its_now})
+            .not_before,
+        clock_.Now() + 3s);
+  }
+  for (const Instant ended_at : {kNever, Instant(Duration::min())})
+    EXPECT_EQ(outcome({.verdict = Verdict::kSnoozed, .not_before = kNever, .ended_at = ended_at})
+                  .not_before,
+              clock_.Now() + 24h * 365);
   EXPECT_EQ((*Complete(Run(who, Next(Plain())), {.verdict = Verdict::kLost})).error().code,
             Code::kInvalidArgument);
   EXPECT_EQ((*Complete("forged", {})).error().code, Code::kPermissionDenied);
@@ -323,6 +334,64 @@ TEST_F(QueueTest, AVerdictOfAnUnknownAttemptBringsItsRunToMind) {
   EXPECT_TRUE(std::holds_alternative<executor::Running>(Inspect(known)));
   EXPECT_EQ(**Complete(token, {}), Reply::kGoOn);
   EXPECT_EQ(judge_.heard.back().kind, Word::Kind::kVerdict);
+}
+
+// A worker that lives, and whose task hangs.
+TEST_F(QueueTest, WhatIsNotEndedLongAfterItsTimeoutEndsThoughItsWorkerIsHeard) {
+  Make();  // leases of 60 s; a grace of 10 s
+  const auto who = Hire("w");
+  auto attempt = Next(Plain());
+  attempt.timeout = 5s;
+  const auto token = Run(who, attempt);
+  Pass(40s);
+  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kGoOn);
+  Pass(35s - 1us);
+  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kGoOn);
+  Pass(1us);
+  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kStop);
+  Pass(60s - 1us);
+  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kStop);
+  EXPECT_TRUE(judge_.ended.empty()) << "whoever does not hear the stop ends by his lease";
+  Pass(1us);
+  ASSERT_EQ(judge_.ended.size(), 1U);
+  EXPECT_EQ(judge_.ended[0].second.verdict, Verdict::kRetry);
+  EXPECT_EQ(judge_.ended[0].second.reason, model::Reason::kTimeout);
+  EXPECT_EQ(judge_.ended[0].second.error,
+            "worker w has not ended it long after its timeout (5.0s) and grace (10.0s)");
+}
+
+TEST_F(QueueTest, WhatIsNotEndedLongAfterItsCancelEndsThoughItsWorkerIsHeard) {
+  Make();
+  const auto who = Hire("w");
+  const auto attempt = Next(Plain());
+  const auto token = Run(who, attempt);
+  Pass(30s);
+  queue_->Cancel(attempt.key);
+  for (int i = 0; i < 129; ++i) {
+    EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kCancel);
+    Pass(1s);
+  }
+  queue_->Cancel(attempt.key);  // is no longer time
+  Pass(1s);
+  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kStop);
+  Pass(60s - 1us);
+  EXPECT_TRUE(judge_.ended.empty());
+  Pass(1us);
+  ASSERT_EQ(judge_.ended.size(), 1U);
+  EXPECT_EQ(judge_.ended[0].second.verdict, Verdict::kCancelled);
+}
+
+TEST_F(QueueTest, WithoutATimeoutAWorkerThatIsHeardKeepsWhatItHas) {
+  Make();
+  const auto who = Hire("w");
+  std::string token = Run(who, Next(Plain()));
+  for (int i = 0; i < 24 * 60; ++i) {
+    Pass(1min - 1s);
+    const auto pulse = Beat(who, {token})->at(0);
+    ASSERT_EQ(pulse.reply, Reply::kGoOn);
+    if (!pulse.work_token.empty()) token = pulse.work_token;
+  }
+  EXPECT_TRUE(judge_.ended.empty());
 }
 
 }  // namespace
