@@ -138,9 +138,10 @@ void Impl::Opened(const Identity& who, const TokenClaims& start, const AttemptGa
     if (entry.stage == Stage::kEnded) {
       Answer<Started>(calls, std::move(done), Started{.reply = Reply::kStop});
     } else {
-      if (entry.stage == Stage::kWithdrawn) CancelLocked(entry);  // too late to be withdrawn
+      // In the second case it came too late to be withdrawn.
+      if (answer.reply == Reply::kCancel || entry.stage == Stage::kWithdrawn) CancelLocked(entry);
       RunLocked(entry, who, HolderOf(who), calls);
-      if (answer.reply == Reply::kCancel || entry.cancel) {
+      if (entry.cancel) {
         entry.cancel_told = true;
         Answer<Started>(calls, std::move(done),
                         Started{.reply = Reply::kCancel, .work_token = answer.token});
@@ -382,6 +383,7 @@ void Impl::NotePulseLocked(std::uint64_t no, std::size_t index,
   --beating.open;
   const auto known = entries_.find(one.id);
   const bool running = known != entries_.end() && known->second.stage == Stage::kRunning;
+  if (running && reply == Reply::kCancel) CancelLocked(known->second);
   if (running && ports_.clock.Monotonic() >= OverdueAt(known->second)) reply = Reply::kStop;
   one.pulse.reply = reply;
   if (answer) one.pulse.work_token = answer->token;
