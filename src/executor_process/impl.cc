@@ -96,7 +96,8 @@ executor::OfferResult ProcessExecutor::Impl::Offer(const executor::Attempt& atte
     return executor::NotTaken(DispatchError::kNoCapacity,
                               fmt::format("{} ended attempts wait to be settled", ended_.size()));
   }
-  live_.emplace(attempt.key, Live{.offer = attempt, .kill_at = kill_at});
+  live_.emplace(attempt.key,
+                Live{.offer = attempt, .kill_at = kill_at ? kill_at : options_.kill_all_at});
   jobs_.emplace_back(attempt);
   lock.unlock();
   work_.notify_one();
@@ -116,12 +117,20 @@ void ProcessExecutor::Impl::Cancel(const model::AttemptKey& key) {
 
 void ProcessExecutor::Impl::KillAt(const model::AttemptKey& key, Duration at) {
   const std::scoped_lock lock(mutex_);
-  const auto live = live_.find(key);
-  if (live == live_.end()) return;
-  live->second.kill_at = at;
+  if (const auto live = live_.find(key); live != live_.end()) KillLocked(live->second, at);
+}
+
+void ProcessExecutor::Impl::KillAllAt(Duration at) {
+  const std::scoped_lock lock(mutex_);
+  options_.kill_all_at = at;
+  for (auto& [key, live] : live_) KillLocked(live, at);
+}
+
+void ProcessExecutor::Impl::KillLocked(Live& live, Duration at) {
+  live.kill_at = at;
   // Before that, whoever starts it sees the mark.
-  if (!live->second.sent) return;
-  messages_.push_back(KillLater{key, at});
+  if (!live.sent) return;
+  messages_.push_back(KillLater{live.offer.key, at});
   Wake();
 }
 

@@ -47,6 +47,7 @@ class ProcessExecutor::Impl {
   void Settled(std::span<const model::AttemptKey> keys);
   Status Drain(Duration timeout);
   void KillAt(const model::AttemptKey& key, Duration at);
+  void KillAllAt(Duration at);
   Status RemoveScratch(const RunId& run_id) { return folder_->RemoveScratch(run_id); }
 
  private:
@@ -60,6 +61,8 @@ class ProcessExecutor::Impl {
     std::optional<Duration> kill_at{};
     Instant started_at{};
   };
+
+  void KillLocked(Live& live, Duration at);
 
   struct Running;
   struct Pipe {
@@ -152,7 +155,7 @@ class ProcessExecutor::Impl {
   void Post(Message message);
   void Wake() const;
 
-  const ProcessExecutorOptions options_;
+  ProcessExecutorOptions options_;  // kill_all_at: guarded by mutex_, the others never change
   const std::unique_ptr<StateFolder> folder_;
   const ProcessPorts ports_;
   const Environment own_environment_;

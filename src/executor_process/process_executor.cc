@@ -75,6 +75,7 @@ executor::Metrics ProcessExecutor::GetMetrics() const { return impl_->GetMetrics
 void ProcessExecutor::Settled(std::span<const model::AttemptKey> keys) { impl_->Settled(keys); }
 Status ProcessExecutor::Drain(Duration timeout) { return impl_->Drain(timeout); }
 void ProcessExecutor::KillAt(const model::AttemptKey& key, Duration at) { impl_->KillAt(key, at); }
+void ProcessExecutor::KillAllAt(Duration at) { impl_->KillAllAt(at); }
 Status ProcessExecutor::RemoveScratch(const RunId& run_id) { return impl_->RemoveScratch(run_id); }
 
 }  // namespace headworks::executor_process

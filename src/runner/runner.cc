@@ -337,7 +337,8 @@ Status Runner::Parts::OpenExecutors() {
       .state_dir = state_dir.string(),
       .store_id = Sha256Hex(id).substr(0, 16),
       .max_concurrent = options.max_concurrent_tasks,
-      .max_log_bytes = options.max_log_bytes};
+      .max_log_bytes = options.max_log_bytes,
+      .kill_all_at = options.stop_commands_at};
   if (!path.empty()) {
     HEADWORKS_ASSIGN(const RunNo first_run, engine->FirstRun());
     HEADWORKS_ASSIGN(
@@ -638,6 +639,11 @@ Result<RunResult> Runner::Execute(std::string_view name, const StartOptions& opt
 Result<RunHandle> Runner::Find(std::string_view reference) {
   HEADWORKS_ASSIGN(auto run, query().GetRun(TenantId(parts_->options.tenant), reference));
   return RunHandle(*this, run.header.run_no, std::move(run.header.run_id));
+}
+
+void Runner::StopCommandsAt(Duration at) {
+  const std::scoped_lock lock(parts_->shutdown_mutex);
+  if (parts_->process_executor) parts_->process_executor->KillAllAt(at);
 }
 
 std::vector<ServiceHealth> Runner::Health() const {

@@ -65,6 +65,20 @@ TEST_F(KillAt, WhatIsOfferedTooLateNeverBegins) {
   EXPECT_EQ(sink_.Await(early.key).verdict, Verdict::kSucceeded);
 }
 
+TEST_F(KillAt, OneTimeForAllHoldsForLaterOnesToo) {
+  const auto running = Running("exec sleep 60");
+  executor_->KillAllAt(clock_.Monotonic() + 60s);
+  executor_->KillAllAt(clock_.Monotonic());
+  EXPECT_EQ(sink_.Await(running.key).verdict, Verdict::kInterrupted);
+  const auto late = Next(Shell("exec sleep 60"));
+  ASSERT_EQ(executor_->Offer(late).disposition, model::Disposition::kDispatched);
+  EXPECT_EQ(sink_.Await(late.key).verdict, Verdict::kInterrupted);
+  executor_->KillAllAt(clock_.Monotonic() + 60s);
+  const auto early = Next(Shell("true"));
+  ASSERT_EQ(executor_->Offer(early).disposition, model::Disposition::kDispatched);
+  EXPECT_EQ(sink_.Await(early.key).verdict, Verdict::kSucceeded);
+}
+
 TEST_F(KillAt, ACancelThatIsUnderWayStaysACancel) {
   const auto attempt = Running("trap '' TERM; while :; do sleep 1; done");
   executor_->Cancel(attempt.key);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "headworks/base/log.h"
@@ -43,6 +44,8 @@ struct ProcessExecutorOptions {
   bool control_groups = true;
   /// The group (a folder below /sys/fs/cgroup) to make them in; empty = this process's own.
   std::string control_group_parent;
+  /// As KillAllAt, from the first attempt on.
+  std::optional<Duration> kill_all_at{};
 };
 
 /// What a process executor works with; all borrowed, all must outlive it.
@@ -105,6 +108,8 @@ class ProcessExecutor final : public executor::Executor {
   /// a later call moves that: they are killed then, without grace, by the supervisor, and so also
   /// if this process is stopped.  The attempt ends as interrupted.  What is past is at once.
   void KillAt(const model::AttemptKey& key, Duration at);
+  /// The same for all attempts, present and future ones.
+  void KillAllAt(Duration at);
 
   /// Removes the scratch folder of a run that is over; repeatable.
   Status RemoveScratch(const RunId& run_id);

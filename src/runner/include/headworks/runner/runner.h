@@ -137,6 +137,8 @@ struct RunnerOptions {
   std::string supervisor_path;
   /// Folder for scratch files of runs.  Empty = beside the database.
   std::string scratch_dir;
+  /// As Runner::StopCommandsAt, before the first one starts.
+  std::optional<Duration> stop_commands_at;
 
   /// Tasks for `function:`.  nullptr = the process-wide registry (HEADWORKS_TASK).
   TaskRegistry* registry = nullptr;
@@ -272,6 +274,11 @@ class Runner {
   /// What workers talk to, by whatever carries their words; nullptr: no task goes to "queue".
   /// Stays until the runner is destroyed; after Shutdown it answers kUnavailable.
   worker_api::EngineService* worker_service();
+
+  /// Sees to it that no command of executor "process" runs when the monotonic clock passes `at`,
+  /// unless a later call moves that: whatever becomes of this process, their supervisor kills them
+  /// then.  They end as interrupted.  For runs that are somebody else's from then on.
+  void StopCommandsAt(Duration at);
 
   std::vector<ServiceHealth> Health() const;
   /// All metrics as they stand (docs/metrics.md).  Not while Shutdown is under way.
