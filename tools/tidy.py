@@ -44,9 +44,11 @@ ARROWS = {
 ARROWS["runner"] = ["base", "metrics", "expr", "model", "author", "spec", *PORTS, "log_store",
                     "log_store_sqlite", *STORES, *EXECUTORS, "token", "worker_api", "dispatch",
                     "engine", *SUBJECTS]
+ARROWS["run_queue"] = ["base", "model", "runner", "spec", "task_queue"]
 # Surfaces start and command over `control`, and read over the query half of `store`.
 SURFACE = ["base", "metrics", "metrics_http", "expr", "model", "author", "spec", "control", "store",
-           "task_queue", "log_store", "runner", "token", "worker_api", "worker", "rpc", "server"]
+           "task_queue", "log_store", "runner", "token", "worker_api", "worker", "rpc",
+           "run_queue", "server"]
 ARROWS["cli"] = ARROWS["python"] = SURFACE
 ARROWS["bin"] = [*SURFACE, "cli"]
 # Whole-engine proofs name every adapter, like the runner.

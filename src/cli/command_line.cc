@@ -12,6 +12,7 @@
 #include "number_option.h"
 #include "output.h"
 #include "queue_command_line.h"
+#include "runner_commands.h"
 #include "templates.h"
 #include "worker_command_line.h"
 
@@ -38,6 +39,7 @@ class CommandTree {
     AddQueue();
     AddUp();
     AddWorker();
+    AddRunner();
     AddTasks();
     AddStore();
     AddConfig();
@@ -146,6 +148,11 @@ class CommandTree {
                  "Continue the workflow's unfinished runs, start no new one")
         ->excludes(detach)
         ->excludes(dry_run);
+    run.add_option("--to-queue", run_.to_queue,
+                   "Push the run as an item for whoever takes runs from it (`headworks runner`)")
+        ->type_name("NAME")
+        ->excludes(detach)
+        ->excludes("--resume");
   }
 
   void AddRuns() {
@@ -357,6 +364,24 @@ class CommandTree {
                       });
   }
 
+  void AddRunner() {
+    CLI::App& runner = Leaf(app_, "runner", "Run whole workflows out of a queue, until SIGTERM",
+                            [this](const Context& context) { return TakeRuns(context, runner_); });
+    runner.add_option("--queue", runner_.queue, "Of this store, and so many runs of it at a time")
+        ->type_name("NAME[=RUNS]")
+        ->capture_default_str();
+    runner.add_option("--name", runner_.name, "Of this runner (default: the host's)");
+    runner.add_option("--state-dir", runner_.state_dir, "Its own folder (default: by its name)")
+        ->type_name("DIR");
+    const auto add = [&](const char* flag, std::string& value, const char* description) {
+      runner.add_option(flag, value, description)->type_name("DURATION")->capture_default_str();
+    };
+    add("--lease", runner_.lease, "How long it may be out of touch before another takes its runs");
+    add("--drain-timeout", runner_.drain_timeout,
+        "How long leaving waits for what runs; then it is stopped, and handed back");
+    add("--keep", runner_.keep, "How long the stores of runs are kept");
+  }
+
   void AddTasks() {
     CLI::App& tasks = Group("tasks", "C++ functions that workflows can call");
     Leaf(tasks, "list", "All that this program brings along", ListTasks);
@@ -427,6 +452,7 @@ class CommandTree {
   FormatArgs format_;
   QueueArgs queue_;
   WorkerArgs worker_;
+  RunnerArgs runner_;
   int limit_ = 0;
   bool prune_dry_run_ = false;
   bool migrate_dry_run_ = false;

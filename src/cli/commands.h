@@ -21,6 +21,7 @@ struct RunArgs {
   bool detach = false;
   bool dry_run = false;
   bool resume = false;
+  std::optional<std::string> to_queue{};
 };
 Result<Exit> RunFile(const Context& context, const RunArgs& args);
 

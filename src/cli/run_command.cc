@@ -8,6 +8,7 @@
 #include "headworks/spec/params.h"
 #include "output.h"
 #include "records.h"
+#include "runner_commands.h"
 #include "workflow_file.h"
 
 namespace headworks::cli {
@@ -136,7 +137,7 @@ Status NoteUnfinished(const Context& context, Runner& runner) {
 
 Result<Exit> RunFile(const Context& context, const RunArgs& args) {
   // A run that goes on keeps what it started with: what there is now does not matter to it.
-  HEADWORKS_ASSIGN(const auto workflow, args.resume
+  HEADWORKS_ASSIGN(const auto workflow, args.resume || args.to_queue
                                             ? LoadWorkflow(context.settings(), args.file, args.name)
                                             : LoadRunnable(context, args.file, args.name));
   StartOptions start;
@@ -155,6 +156,7 @@ Result<Exit> RunFile(const Context& context, const RunArgs& args) {
     return PrintPlan(context, *workflow, input);
   }
   if (args.resume) return Resume(context, *workflow);
+  if (args.to_queue) return PushRun(context, args, *workflow, input);
 
   if (args.detach || !has_functions) {
     HEADWORKS_ASSIGN(const std::string engine, FindEngine(context));

@@ -83,26 +83,6 @@ std::string HostName() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
-/// Of the host, as a worker may be called.
-std::string DefaultName() {
-  std::string name = HostName().substr(0, worker_api::kMaxNameBytes);
-  for (char& c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_') c = '-';
-  return name;
-}
-
-std::string DefaultStateDir(const Context& context, const std::string& name) {
-  namespace fs = std::filesystem;
-  const auto variable = [&](const char* key) -> std::string {
-    const char* value = context.environment(key);
-    return value == nullptr ? "" : value;
-  };
-  fs::path state = variable("XDG_STATE_HOME");
-  if (state.empty())
-    state = fs::path(variable("HOME").empty() ? "/" : variable("HOME")) / ".local/state";
-  return (state / "headworks" / "workers" / name).string();
-}
-
 /// "mail=4" → 4 slots for mail; without a number as many as this host would run by itself.
 Result<std::map<std::string, std::uint32_t>> ParseQueues(const Context& context,
                                                          const std::vector<std::string>& texts) {
@@ -140,7 +120,8 @@ Result<worker::WorkerOptions> OptionsOf(const Context& context, const WorkerArgs
   if (!drain)
     return Error{Code::kInvalidArgument, fmt::format("--drain-timeout: {}", drain.error().message)};
   options.drain_timeout = *drain;
-  if (options.state_dir.empty()) options.state_dir = DefaultStateDir(context, options.name);
+  if (options.state_dir.empty())
+    options.state_dir = DefaultStateDir(context, "workers", options.name);
   return options;
 }
 
@@ -160,6 +141,26 @@ void AwaitEnd(SignalWatch& signals, worker::Worker& worker, Duration drain_timeo
 }
 
 }  // namespace
+
+std::string DefaultName() {
+  std::string name = HostName().substr(0, worker_api::kMaxNameBytes);
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_') c = '-';
+  return name;
+}
+
+std::string DefaultStateDir(const Context& context, std::string_view kind,
+                            const std::string& name) {
+  namespace fs = std::filesystem;
+  const auto variable = [&](const char* key) -> std::string {
+    const char* value = context.environment(key);
+    return value == nullptr ? "" : value;
+  };
+  fs::path state = variable("XDG_STATE_HOME");
+  if (state.empty())
+    state = fs::path(variable("HOME").empty() ? "/" : variable("HOME")) / ".local/state";
+  return (state / "headworks" / kind / name).string();
+}
 
 Result<Exit> RunWorker(const Context& context, const WorkerArgs& args) {
   if (args.server.empty())

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exit_code.h"
@@ -18,6 +19,11 @@ struct WorkerArgs {
   std::string token_name = "*", token_valid = "720h";
   std::vector<std::string> token_queues;
 };
+
+/// Of the host, as a worker may be called.
+std::string DefaultName();
+/// Where a worker or runner of that name keeps what it knows; `kind` = "workers" or "runners".
+std::string DefaultStateDir(const Context& context, std::string_view kind, const std::string& name);
 
 /// Until it has drained (SIGTERM, Ctrl-C), or is refused.
 Result<Exit> RunWorker(const Context& context, const WorkerArgs& args);
