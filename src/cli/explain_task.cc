@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -51,18 +52,25 @@ void ExplainWaiting(const RunView& view, TaskNo task, std::vector<std::string>& 
     lines.push_back("the engine has yet to take up what its upstreams ended in");
 }
 
-void ExplainReady(const RunView& view, bool engine_live, std::vector<std::string>& lines) {
+void ExplainReady(const RunView& view, TaskNo task, bool engine_live,
+                  std::vector<std::string>& lines) {
   // Then something else keeps it, and is told.
   if (!engine_live || view.header.paused_at != Instant{}) return;
   const std::uint32_t live = view.count(TaskState::kQueued) + view.count(TaskState::kRunning);
   const int most = view.workflow->definition().max_parallel;
   if (most > 0 && live >= static_cast<std::uint32_t>(most))
-    lines.push_back(fmt::format("the run has its max_parallel of {} tasks at work", most));
-  else
-    lines.push_back(
-        fmt::format("waits for credit of its executor; {} tasks of this run are at work "
-                    "(max_concurrent_tasks bounds those of all runs)",
-                    live));
+    return lines.push_back(fmt::format("the run has its max_parallel of {} tasks at work", most));
+  lines.push_back(
+      fmt::format("waits for credit of its executor; {} tasks of this run are at work "
+                  "(max_concurrent_tasks bounds those of all runs)",
+                  live));
+  if (const model::Task& spec = view.workflow->task(task);
+      !spec.queue.empty() || !spec.required.empty())
+    lines.push_back(fmt::format(
+        "where workers run it: only so many wait for those of queue '{}'{} at a time "
+        "(max_waiting_for_workers)",
+        model::QueueOf(spec),
+        spec.required.empty() ? "" : fmt::format(" with {}", fmt::join(spec.required, ", "))));
 }
 
 /// What keeps a task from its permits, and who has them; at most a screenful.
@@ -260,7 +268,7 @@ std::vector<std::string> ExplainTask(const RunView& view, TaskNo task, bool engi
       else if (state.reason == model::Reason::kPermit)
         ExplainPermits(view, task, now, lines);
       else
-        ExplainReady(view, engine_live, lines);
+        ExplainReady(view, task, engine_live, lines);
       break;
     case TaskState::kQueued:
     case TaskState::kRunning: {

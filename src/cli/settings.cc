@@ -375,8 +375,8 @@ constexpr Setting kSettings[] = {
      "How often workers say that they live; at most a third of worker_lease.", "",
      SetDuration<&R::worker_heartbeat, 1>, GetDuration<&R::worker_heartbeat>},
     {"max_waiting_for_workers", "number",
-     "Attempts that may wait for workers; those of one queue take half of it at most, those of one "
-     "tenant three quarters.",
+     "Attempts that may wait for workers; those of one queue and set of labels take half of it at "
+     "most, those of one tenant three quarters.",
      "", SetNumber<&R::max_waiting_for_workers, 2, kMillion>,
      GetNumber<&R::max_waiting_for_workers>},
     {"tenant_executors", "name=executor,...",

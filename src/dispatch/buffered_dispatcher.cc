@@ -88,12 +88,27 @@ executor::Capacity BufferedDispatcher::GetCapacity(std::size_t lane) const {
   if (config_.buffer_size == 0) return inner;
   const std::scoped_lock lock(mutex_);
   if (sink_ == nullptr || closed_) return {.max = inner.max, .used = inner.max};
+  return {.max = inner.max, .used = inner.max - FreeLocked(lanes_[lane], inner.free())};
+}
+
+executor::Credit BufferedDispatcher::GetCredit(std::size_t lane, const TenantId& tenant,
+                                               const std::string& line) const {
+  const executor::Credit inner = ports_.inner.GetCredit(lane, tenant, line);
+  if (config_.buffer_size == 0) return inner;
+  const std::scoped_lock lock(mutex_);
+  if (sink_ == nullptr || closed_) return {};
   const Lane& here = lanes_[lane];
-  const std::size_t places = inner.free() - std::min(inner.free(), here.entries);
-  const std::size_t room = config_.buffer_size - std::min(config_.buffer_size, here.queue.size());
-  const auto free = static_cast<std::uint32_t>(std::min(places, room));
-  if (free == 0) here.room_wanted = true;
-  return {.max = inner.max, .used = inner.max - free};
+  return {.all = FreeLocked(here, inner.all),
+          .tenant = FreeLocked(here, inner.tenant),
+          .line = FreeLocked(here, inner.line)};
+}
+
+std::uint32_t BufferedDispatcher::FreeLocked(const Lane& lane, std::uint32_t free) const {
+  const std::size_t places = free - std::min(free, lane.entries);
+  const std::size_t room = config_.buffer_size - std::min(config_.buffer_size, lane.queue.size());
+  const auto left = static_cast<std::uint32_t>(std::min(places, room));
+  if (left == 0) lane.room_wanted = true;
+  return left;
 }
 
 OfferResult BufferedDispatcher::Dispatch(const Attempt& attempt) {

@@ -57,8 +57,10 @@ Result<RunNo> Engine::FirstRun() {
 Duration Engine::Tick() {
   if (!open_ || lost_) return Duration::max();
   while (lanes_.size() < dispatcher_.lanes()) {
-    stats_.lanes.push_back({.executor = std::string(dispatcher_.LaneName(lanes_.size()))});
-    lanes_.push_back(Lane{.ready = ReadyQueue(options_.ready_order)});
+    const std::size_t lane = lanes_.size();
+    stats_.lanes.push_back({.executor = std::string(dispatcher_.LaneName(lane))});
+    lanes_.push_back(
+        Lane{.ready = ReadyQueue(options_.ready_order), .has_lines = dispatcher_.HasLines(lane)});
   }
   const Duration begin = clock_.Monotonic();
   const std::uint64_t rounds = stats_.rounds;
@@ -78,6 +80,9 @@ Duration Engine::Tick() {
     RunRound(std::move(works), false);
   } else {
     Gather();
+    // No round is open.  A line's credit is for those that were queued first.
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+      if (lanes_[lane].has_lines && start_tasks_ && OwnsShards()) OfferAgain(lane);
     RunRound({}, true);
     // A round that wrote nothing proved nothing, and this process may have slept meanwhile.
     if (!lost_ && !pending_) KeepLease();

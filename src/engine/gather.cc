@@ -246,7 +246,7 @@ bool Engine::ApplyLate(const LateAnswer& late) {
   Slot& slot = **loaded;
   if (dropped) Continue(slot, model::ContinueRun{});
   if (late.result.disposition == model::Disposition::kDispatched)
-    Recovered(LaneOf(slot, ref.task));
+    Took(LaneOf(slot, ref.task), late.key.tenant, slot.run.workflow->task(ref.task));
   else
     ApplyLateFailure(slot, ref, late);
   return true;

@@ -199,12 +199,12 @@ void Engine::Answered(const Slot& slot, const executor::Attempt& attempt,
     case model::Disposition::kDispatched:
       if (auto overcome = soft_failures_.extract(ref))
         overcome_failures_.insert_or_assign(ref, overcome.mapped());
-      if (result.answered) Recovered(lane);
+      if (result.answered) Took(lane, attempt.key.tenant, attempt.task());
       WatchStart(slot, ref);
       return;
     case model::Disposition::kDeferred:
       soft_failures_[ref].due = Duration(0);
-      lanes_[lane].deferred.push_back(ref);
+      Defer(attempt.key.tenant, attempt.task(), ref);
       return;
     case model::Disposition::kBackpressure:
     case model::Disposition::kTransient: {
@@ -223,6 +223,10 @@ void Engine::Answered(const Slot& slot, const executor::Attempt& attempt,
           1'000;
       ArmSoft(ref, soft, Timer::Kind::kReoffer,
               std::chrono::duration_cast<Duration>(base * (0.75 + share / 2)));
+      if (lanes_[lane].has_lines) {
+        Duration& until = lanes_[lane].later[LineOf(lane, attempt.key.tenant, attempt.task())];
+        until = std::max(until, soft.due);
+      }
       return;
     }
     case model::Disposition::kRejected:
@@ -232,6 +236,11 @@ void Engine::Answered(const Slot& slot, const executor::Attempt& attempt,
           slot, model::OfferAnswered{ref.task, ref.epoch, result.disposition, result.cause}));
       return;
   }
+}
+
+void Engine::Took(std::size_t lane, const TenantId& tenant, const model::Task& task) {
+  if (!lanes_[lane].later.empty()) lanes_[lane].later.erase(LineOf(lane, tenant, task));
+  Recovered(lane);
 }
 
 void Engine::Recovered(std::size_t lane) {
@@ -262,13 +271,25 @@ void Engine::ArmSoft(const LiveRef& ref, Soft& soft, Timer::Kind kind, Duration 
   AddTimer(Timer{.due = soft.due, .kind = kind, .when = clock_.Now() + delay, .ref = ref});
 }
 
+void Engine::Defer(const TenantId& tenant, const model::Task& task, const LiveRef& ref) {
+  const std::size_t lane = dispatcher_.LaneOf(tenant, task);
+  lanes_[lane].deferred[LineOf(lane, tenant, task)].push_back(ref);
+}
+
 void Engine::OfferAgain(std::size_t lane) {
   if (!start_tasks_) return HandBack();
-  std::deque<LiveRef>& deferred = lanes_[lane].deferred;
+  auto& lines = lanes_[lane].deferred;
+  for (auto line = lines.begin(); line != lines.end();) {
+    OfferLineAgain(lane, line->first, line->second);
+    line = line->second.empty() ? lines.erase(line) : std::next(line);
+  }
+}
+
+void Engine::OfferLineAgain(std::size_t lane, const LineKey& line, std::deque<LiveRef>& deferred) {
   std::deque<LiveRef> waiting = std::exchange(deferred, {});
   // An executor may have room for some and not for others: those do not keep the engine busy.
   std::size_t refused = 0;
-  while (!waiting.empty() && refused < kRefusedInARow && dispatcher_.GetCapacity(lane).free() > 0) {
+  while (!waiting.empty() && refused < kRefusedInARow && TakesMore(lane, line)) {
     const LiveRef ref = waiting.front();
     waiting.pop_front();
     const std::size_t before = deferred.size();
@@ -278,6 +299,11 @@ void Engine::OfferAgain(std::size_t lane) {
     refused = deferred.size() > before ? refused + 1 : 0;
   }
   deferred.insert(deferred.begin(), waiting.begin(), waiting.end());  // they are next
+}
+
+bool Engine::TakesMore(std::size_t lane, const LineKey& line) const {
+  if (!lanes_[lane].has_lines) return dispatcher_.GetCapacity(lane).free() > 0;
+  return dispatcher_.GetCredit(lane, TenantId(line.first), line.second).least() > 0;
 }
 
 void Engine::HandBack() {

@@ -139,8 +139,7 @@ void Engine::ReservePermits() {
   for (const PermitAsk& ask : pools_.Reserve(clock_.Monotonic())) {
     const auto slot = slots_.find(ask.ready.run);
     if (slot == slots_.end()) continue;
-    const model::Task& task = slot->second->run.workflow->task(ask.ready.task);
-    lanes_[dispatcher_.LaneOf(ask.tenant, task)].ready.Push(ask.tenant, ask.ready);
+    PushReady(ask.tenant, slot->second->run.workflow->task(ask.ready.task), ask.ready);
   }
 }
 

@@ -325,7 +325,8 @@ Status Engine::StepSlot(Slot& slot, const model::Event& event) {
   if (slot.run.workflow->has_pools()) MovePermits(slot, attempts, offers);
   for (std::size_t i = outputs; i < slot.changes.outputs.size(); ++i)
     round_bytes_ += slot.changes.outputs[i].second.size();
-  for (const TaskNo task : slot.changes.ready) PushReady(slot, task);
+  for (const TaskNo task : slot.changes.ready)
+    PushReady(slot.run.header.tenant, slot.run.workflow->task(task), MakeReady(slot, task));
   slot.changes.ready.clear();
   if (std::exchange(slot.changes.superseded, false)) {
     ++stats_.superseded;
@@ -539,7 +540,11 @@ void Engine::QueueAgain(Slot& slot, TaskNo task) {
   // Loading the run made its tasks ready for credit already; but in a half round the same is to be
   // done, or the run that cannot be committed is never found.
   const std::size_t lane = LaneOf(slot, task);
-  if (lanes_[lane].live >= dispatcher_.GetCapacity(lane).max || AtMaxParallel(slot)) return;
+  const bool room =
+      lanes_[lane].has_lines
+          ? TakesMore(lane, LineOf(lane, slot.run.header.tenant, slot.run.workflow->task(task)))
+          : lanes_[lane].live < dispatcher_.GetCapacity(lane).max;
+  if (!room || AtMaxParallel(slot)) return;
   if (!slot.run.workflow->task(task).pool.empty() &&
       !MayTakePermits(AskOf(slot, MakeReady(slot, task))))
     return;
@@ -550,31 +555,77 @@ void Engine::GrantCredit(std::vector<Work>& works) {
   ReservePermits();
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     Lane& lane = lanes_[l];
+    if (lane.has_lines) {
+      GrantLines(l, works);
+      continue;
+    }
     const std::uint32_t max = dispatcher_.GetCapacity(l).max;
     // Deferred attempts hold their place: they were queued first.
-    while (!lane.ready.empty() && lane.live < max && round_rows_ < options_.max_round_rows) {
-      const ReadyTask next = lane.ready.Pop();
-      const auto found = slots_.find(next.run);
-      if (found == slots_.end()) continue;
-      Slot& slot = *found->second;
-      if (slot.run.tasks[next.task.value].state != model::TaskState::kReady) {
-        ReleaseHeld(slot);  // its place is another's
-        continue;
-      }
-      if (AtMaxParallel(slot)) {
-        slot.held.push(next);
-        continue;
-      }
-      if (!GetPermits(slot, next, works)) continue;
-      Visit(slot);
-      works.push_back(EventOf(slot, model::QueueTask{next.task}));
-      if (const auto stepped = StepSlot(slot, model::QueueTask{next.task}); !stepped)
-        logger_.Warning("ready task was not queued", {{"tenant", slot.run.header.tenant.value},
-                                                      {"run", std::to_string(next.run.value)},
-                                                      {"error", stepped.error().message}});
-    }
+    while (!lane.ready.empty() && lane.live < max && round_rows_ < options_.max_round_rows)
+      Grant(lane.ready.Pop(), works);
     grant_more_ |= !lane.ready.empty() && lane.live < max;
   }
+}
+
+void Engine::GrantLines(std::size_t at, std::vector<Work>& works) {
+  Lane& lane = lanes_[at];
+  if (lane.ready.empty()) return;
+  if (!to_inspect_.empty()) {  // what an earlier owner queued may yet be offered, and comes first
+    grant_more_ |= OwnsShards();
+    return;
+  }
+  lane.ready.Reopen();
+  std::erase_if(lane.later,
+                [mono = clock_.Monotonic()](const auto& line) { return line.second <= mono; });
+  struct Line {
+    executor::Credit credit;
+    std::uint32_t* of_tenant;
+    std::uint32_t granted = 0;
+  };
+  std::map<LineKey, Line> asked;
+  std::map<std::string, std::uint32_t> of_tenants;
+  std::uint32_t granted = 0;
+  Line* last = nullptr;
+  const auto has_credit = [&](const std::string& tenant, const std::string& name) {
+    const LineKey key(tenant, name);
+    // Deferred attempts hold their place: they were queued first.
+    if (lane.deferred.contains(key) || lane.later.contains(key)) return false;
+    const auto [known, added] = asked.try_emplace(key);
+    last = &known->second;
+    if (added) *last = {dispatcher_.GetCredit(at, TenantId(tenant), name), &of_tenants[tenant]};
+    const executor::Credit& credit = last->credit;
+    if (granted < credit.all && *last->of_tenant < credit.tenant && last->granted < credit.line)
+      return true;
+    grant_more_ |= credit.least() > 0;  // by what this round used up, it cannot know of the rest
+    return false;
+  };
+  while (round_rows_ < options_.max_round_rows) {
+    const auto next = lane.ready.PopFromLines(has_credit);
+    if (!next) return;
+    const std::uint32_t before = lane.live;
+    Grant(*next, works);
+    const std::uint32_t more = lane.live - before;
+    granted += more;
+    *last->of_tenant += more;
+    last->granted += more;
+  }
+  grant_more_ |= !lane.ready.empty();
+}
+
+void Engine::Grant(const ReadyTask& next, std::vector<Work>& works) {
+  const auto found = slots_.find(next.run);
+  if (found == slots_.end()) return;
+  Slot& slot = *found->second;
+  if (slot.run.tasks[next.task.value].state != model::TaskState::kReady)
+    return ReleaseHeld(slot);  // its place is another's
+  if (AtMaxParallel(slot)) return Hold(slot, next);
+  if (!GetPermits(slot, next, works)) return;
+  Visit(slot);
+  works.push_back(EventOf(slot, model::QueueTask{next.task}));
+  if (const auto stepped = StepSlot(slot, model::QueueTask{next.task}); !stepped)
+    logger_.Warning("ready task was not queued", {{"tenant", slot.run.header.tenant.value},
+                                                  {"run", std::to_string(next.run.value)},
+                                                  {"error", stepped.error().message}});
 }
 
 store::RunWrite Engine::WriteOf(Slot& slot, Instant now) const {

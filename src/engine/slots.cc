@@ -98,7 +98,8 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
   slot.listed = listed;
   slot.active = TakesPlace(slot.run);
   Visit(slot);
-  for (const TaskNo task : effects.ready) PushReady(slot, task);
+  for (const TaskNo task : effects.ready)
+    PushReady(tenant, (*workflow)->task(task), MakeReady(slot, task));
   for (const auto& asked : effects.evaluate) Ask(slot, asked);
   for (const auto& timer : effects.timers) {
     if (timer.when <= now)
@@ -148,7 +149,7 @@ void Engine::RestoreAttempts(Slot& slot, const store::RunImage& image,
     if (!mine || (soft != soft_failures_.end() && soft->second.answers == kInDoubt))
       Doubt(MakeAttempt(slot, offer.task, offer.epoch));
     else if (soft != soft_failures_.end())
-      lanes_[LaneOf(slot, offer.task)].deferred.push_back(ref);
+      Defer(slot.run.header.tenant, slot.run.workflow->task(offer.task), ref);
   }
 }
 
@@ -173,16 +174,32 @@ ReadyTask Engine::MakeReady(const Slot& slot, TaskNo task) {
   return {ready.Rank(header.priority + spec.priority, since), ready_order_++, header.run_no, task};
 }
 
-void Engine::PushReady(Slot& slot, TaskNo task) {
-  lanes_[LaneOf(slot, task)].ready.Push(slot.run.header.tenant, MakeReady(slot, task));
+void Engine::PushReady(const TenantId& tenant, const model::Task& task, const ReadyTask& ready) {
+  const std::size_t at = dispatcher_.LaneOf(tenant, task);
+  Lane& lane = lanes_[at];
+  if (lane.has_lines)
+    lane.ready.PushToLine(tenant, dispatcher_.LineOf(at, task), ready);
+  else
+    lane.ready.Push(tenant, ready);
+}
+
+void Engine::Hold(Slot& slot, const ReadyTask& ready) {
+  const std::size_t lane = LaneOf(slot, ready.task);
+  const model::Task& task = slot.run.workflow->task(ready.task);
+  slot.held[{lane, LineOf(lane, slot.run.header.tenant, task).second}].push(ready);
 }
 
 void Engine::ReleaseHeld(Slot& slot) {
   const auto limit = static_cast<std::uint32_t>(slot.run.workflow->definition().max_parallel);
-  for (std::uint32_t live = slot.run.live; live < limit && !slot.held.empty(); ++live) {
-    const ReadyTask& next = slot.held.top();
-    lanes_[LaneOf(slot, next.task)].ready.Push(slot.run.header.tenant, next);
-    slot.held.pop();
+  // So many of each line, for others may have no credit (I11); what is too many is held again.
+  for (auto line = slot.held.begin(); line != slot.held.end();) {
+    auto& held = line->second;
+    for (std::uint32_t live = slot.run.live; live < limit && !held.empty(); ++live) {
+      const ReadyTask next = held.top();
+      held.pop();
+      PushReady(slot.run.header.tenant, slot.run.workflow->task(next.task), next);
+    }
+    line = held.empty() ? slot.held.erase(line) : std::next(line);
   }
 }
 

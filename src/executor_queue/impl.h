@@ -32,6 +32,9 @@ class Impl final : public QueueExecutor {
   executor::OfferResult Offer(const executor::Attempt& attempt) override;
   void Cancel(const model::AttemptKey& key) override;
   executor::Capacity GetCapacity() const override;
+  bool HasLines() const override { return true; }
+  std::string LineOf(const model::Task& task) const override;
+  executor::Credit GetCredit(const TenantId& tenant, const std::string& line) const override;
   Result<std::vector<executor::Inspection>> Inspect(
       std::span<const executor::Attempt> attempts) override;
   std::vector<model::AttemptKey> List() const override;
@@ -184,7 +187,9 @@ class Impl final : public QueueExecutor {
   // queue_executor.cc
   Entry& NewLocked(const model::AttemptKey& key);
   void OfferedAgainLocked(Entry& entry, const executor::Attempt& attempt, Calls& calls);
-  void TakeLocked(const executor::Attempt& attempt, const std::string& queue, Calls& calls);
+  void TakeLocked(const executor::Attempt& attempt, Place place, Calls& calls);
+  /// Whoever saw no room is told that there is some.
+  void TellOfRoomLocked(Calls& calls);
   void EraseLocked(Entries::iterator at, Calls& calls);
   /// In its place, or to a poll that waits for such a one.
   void WaitLocked(Entry& entry, Calls& calls);
@@ -194,9 +199,10 @@ class Impl final : public QueueExecutor {
   void ReturnLocked(Entry& entry, std::string_view why, Calls& calls);
   void WithdrawLocked(Entry& entry, Calls& calls);
   void RunLocked(Entry& entry, const Identity& who, std::string holder, Calls& calls);
-  /// The answer where nothing more may wait in this queue.
-  std::optional<executor::OfferResult> FullLocked(const std::string& tenant,
-                                                  const std::string& queue) const;
+  /// How many more may wait in this line.
+  executor::Credit RoomLocked(const std::string& tenant, const std::string& line) const;
+  /// The answer where one more may not.
+  std::optional<executor::OfferResult> FullLocked(const Place& place) const;
   /// It is over without a word of its holder's.
   void EndLocked(Entry& entry, model::Outcome outcome, Calls& calls);
   /// Leaves what it was, whatever that is.
@@ -290,9 +296,12 @@ class Impl final : public QueueExecutor {
   Entries entries_;
   Lines lines_;
   std::uint64_t next_order_ = 0;
-  /// kWaiting to kWithdrawn, by tenant and queue.
-  std::map<std::string, std::map<std::string, std::uint64_t>> waiting_;
-  std::uint32_t unbegun_ = 0;  // the sum of these
+  struct Waiting {
+    std::uint32_t all = 0;
+    std::map<std::string, std::uint32_t> lines{};
+  };
+  std::map<std::string, Waiting> waiting_;  // kWaiting to kWithdrawn, by tenant and LineOf
+  std::uint32_t unbegun_ = 0;               // the sum of these
   std::uint32_t running_ = 0;
   mutable bool room_wanted_ = false;  // somebody was told that there is none
   std::map<Identity, Hold> held_;

@@ -5,6 +5,23 @@
 
 namespace headworks::executor_queue {
 
+// Names and labels are UTF-8, in which no such byte is.
+std::string NameOf(const Place& place) {
+  std::string name = place.queue;
+  for (const std::string& label : place.required) name += '\xff' + label;
+  return name;
+}
+
+Place PlaceOfLine(std::string tenant, std::string_view name) {
+  Place place{.tenant = std::move(tenant), .queue = {}};
+  for (std::string* part = &place.queue;; part = &place.required.emplace_back()) {
+    const std::size_t end = name.find('\xff');
+    *part = name.substr(0, end);
+    if (end == std::string_view::npos) return place;
+    name.remove_prefix(end + 1);
+  }
+}
+
 void Lines::EraseIfEmpty(std::map<Key, Queue>::iterator queue) {
   if (queue->second.attempts.empty() && queue->second.polls.empty()) queues_.erase(queue);
 }
@@ -79,6 +96,15 @@ std::optional<PollNo> Lines::PollFor(const Place& place) const {
     if (std::ranges::includes(labels, place.required) && (!first || *polls.begin() < *first))
       first = *polls.begin();
   return first;
+}
+
+std::size_t Lines::PollsFor(const Place& place) const {
+  std::size_t count = 0;
+  const auto found = queues_.find({place.tenant, place.queue});
+  if (found == queues_.end()) return count;
+  for (const auto& [labels, polls] : found->second.polls)
+    if (std::ranges::includes(labels, place.required)) count += polls.size();
+  return count;
 }
 
 }  // namespace headworks::executor_queue

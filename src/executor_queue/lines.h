@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,12 @@ struct Place {
   std::uint64_t order = 0;
 };
 
+/// Of the line of its tenant that it stands in: what it waits for, namely a worker of that queue
+/// with those labels.
+std::string NameOf(const Place& place);
+/// Of whatever stands in the line of this name.
+Place PlaceOfLine(std::string tenant, std::string_view name);
+
 /// Which attempt a poll gets, and which poll an attempt.
 ///
 /// Both are kept by tenant, queue and labels, so that a search looks at each set of labels once,
@@ -46,6 +53,8 @@ class Lines {
                   const Labels& labels);
   /// The one that has waited longest of those that may have it.
   std::optional<PollNo> PollFor(const Place& place) const;
+  /// How many may have it.
+  std::size_t PollsFor(const Place& place) const;
 
   bool empty() const { return queues_.empty(); }
 

@@ -34,6 +34,19 @@ constexpr Duration kWithdrawAgain = std::chrono::seconds(1);
 /// The holder that ends what has not begun.
 constexpr std::string_view kWithdrawer = "queue/withdrawn";
 
+std::string WithLabels(const Place& place) {
+  return place.required.empty() ? "" : fmt::format(" with {}", fmt::join(place.required, ", "));
+}
+
+Place PlaceOf(std::string tenant, const model::Task& task) {
+  Place place{.tenant = std::move(tenant),
+              .queue = std::string(model::QueueOf(task)),
+              .required = task.required};
+  std::ranges::sort(place.required);
+  place.required.erase(std::ranges::unique(place.required).begin(), place.required.end());
+  return place;
+}
+
 Status CheckOptions(const QueueOptions& options) {
   const auto bad = [](std::string_view what) {
     return Error{Code::kInvalidArgument, fmt::format("queue executor: {}", what)};
@@ -146,19 +159,22 @@ void Impl::LeaveStageLocked(Entry& entry, Calls& calls) {
   SetDueLocked(entry, Duration(0));
   if (!unbegun || entry.place.order == 0) return;
   const auto tenant = waiting_.find(entry.place.tenant);
-  const auto queue = tenant->second.find(entry.place.queue);
-  if (--queue->second == 0) tenant->second.erase(queue);
-  if (tenant->second.empty()) waiting_.erase(tenant);
+  const auto line = tenant->second.lines.find(NameOf(entry.place));
+  if (--line->second == 0) tenant->second.lines.erase(line);
+  if (--tenant->second.all == 0) waiting_.erase(tenant);
   --unbegun_;
   entry.place.order = 0;
-  if (room_wanted_ && sink_ != nullptr) {
-    room_wanted_ = false;
-    ++speaking_;
-    calls.push_back([this, sink = sink_] {
-      sink->CapacityChanged();
-      Spoken();
-    });
-  }
+  TellOfRoomLocked(calls);
+}
+
+void Impl::TellOfRoomLocked(Calls& calls) {
+  if (!room_wanted_ || sink_ == nullptr) return;
+  room_wanted_ = false;
+  ++speaking_;
+  calls.push_back([this, sink = sink_] {
+    sink->CapacityChanged();
+    Spoken();
+  });
 }
 
 void Impl::EraseLocked(Entries::iterator at, Calls& calls) {
@@ -166,33 +182,55 @@ void Impl::EraseLocked(Entries::iterator at, Calls& calls) {
   entries_.erase(at);
 }
 
-std::optional<OfferResult> Impl::FullLocked(const std::string& tenant,
-                                            const std::string& queue) const {
-  if (unbegun_ >= options_.max_waiting) {
-    room_wanted_ = true;
+std::string Impl::LineOf(const model::Task& task) const { return NameOf(PlaceOf({}, task)); }
+
+executor::Credit Impl::RoomLocked(const std::string& tenant, const std::string& line) const {
+  const auto left = [](std::uint32_t most, std::uint32_t taken) {
+    return most - std::min(most, taken);
+  };
+  const std::uint32_t all = options_.max_waiting;
+  const auto own = waiting_.find(tenant);
+  if (own == waiting_.end())
+    return {.all = left(all, unbegun_), .tenant = all - all / 4, .line = all / 2};
+  const auto here = own->second.lines.find(line);
+  return {.all = left(all, unbegun_),
+          .tenant = left(all - all / 4, own->second.all),
+          .line = left(all / 2, here == own->second.lines.end() ? 0 : here->second)};
+}
+
+executor::Credit Impl::GetCredit(const TenantId& tenant, const std::string& line) const {
+  const Lock lock(mutex_);
+  if (sink_ == nullptr) return {};
+  executor::Credit credit = RoomLocked(tenant.value, line);
+  const auto polls = static_cast<std::uint32_t>(lines_.PollsFor(PlaceOfLine(tenant.value, line)));
+  credit = {.all = std::max(credit.all, polls),
+            .tenant = std::max(credit.tenant, polls),
+            .line = std::max(credit.line, polls)};
+  if (credit.least() == 0) room_wanted_ = true;
+  return credit;
+}
+
+std::optional<OfferResult> Impl::FullLocked(const Place& place) const {
+  const executor::Credit room = RoomLocked(place.tenant, NameOf(place));
+  // For whom a poll waits, none of it is needed.
+  if (room.least() > 0 || lines_.PollFor(place)) return std::nullopt;
+  room_wanted_ = true;
+  if (room.all == 0)
     return NotTaken(DispatchError::kNoCapacity,
                     fmt::format("{} attempts wait for workers already", unbegun_));
-  }
-  const auto own = waiting_.find(tenant);
-  if (own == waiting_.end()) return std::nullopt;
-  // There is room, and not for these: they come again later, not whenever there is room.
-  const auto full = [](std::uint64_t wait, std::string_view of, std::string_view name) {
-    return OfferResult{
-        .disposition = model::Disposition::kBackpressure,
-        .cause = fmt::format("{} attempts wait for workers of {} '{}' already", wait, of, name)};
-  };
-  const auto here = own->second.find(queue);
-  if (here != own->second.end() && here->second >= options_.max_waiting / 2)
-    return full(here->second, "queue", queue);
-  std::uint64_t all = 0;
-  for (const auto& [name, count] : own->second) all += count;
-  if (all >= options_.max_waiting - options_.max_waiting / 4) return full(all, "tenant", tenant);
-  return std::nullopt;
+  const Waiting& own = waiting_.at(place.tenant);
+  if (room.line > 0)
+    return NotTaken(
+        DispatchError::kNoCapacity,
+        fmt::format("{} attempts wait for workers of tenant '{}' already", own.all, place.tenant));
+  return NotTaken(DispatchError::kNoCapacity,
+                  fmt::format("{} attempts wait for workers of queue '{}'{} already",
+                              own.lines.at(NameOf(place)), place.queue, WithLabels(place)));
 }
 
 OfferResult Impl::Offer(const Attempt& attempt) {
   const Id id = IdOf(attempt.key);
-  const std::string queue(model::QueueOf(attempt.task()));
+  Place place = PlaceOf(attempt.key.tenant.value, attempt.task());
   Calls calls;
   bool checked = false;
   for (;;) {
@@ -202,9 +240,9 @@ OfferResult Impl::Offer(const Attempt& attempt) {
       OfferedAgainLocked(known->second, attempt, calls);
       break;
     }
-    if (auto full = FullLocked(attempt.key.tenant.value, queue)) return *std::move(full);
+    if (auto full = FullLocked(place)) return *std::move(full);
     if (checked) {
-      TakeLocked(attempt, queue, calls);
+      TakeLocked(attempt, std::move(place), calls);
       break;
     }
     lock.unlock();
@@ -229,16 +267,16 @@ void Impl::OfferedAgainLocked(Entry& entry, const Attempt& attempt, Calls& calls
   });
 }
 
-void Impl::TakeLocked(const Attempt& attempt, const std::string& queue, Calls& calls) {
+void Impl::TakeLocked(const Attempt& attempt, Place place, Calls& calls) {
   Entry& entry = NewLocked(attempt.key);
   entry.attempt = attempt;
-  Labels required = attempt.task().required;
-  std::ranges::sort(required);
-  required.erase(std::ranges::unique(required).begin(), required.end());
-  entry.place = {attempt.key.tenant.value, queue, std::move(required), attempt.priority,
-                 ++next_order_};
+  entry.place = std::move(place);
+  entry.place.priority = attempt.priority;
+  entry.place.order = ++next_order_;
   entry.waits_since = ports_.clock.Now();
-  ++waiting_[attempt.key.tenant.value][queue];
+  Waiting& own = waiting_[entry.place.tenant];
+  ++own.lines[NameOf(entry.place)];
+  ++own.all;
   ++unbegun_;
   WaitLocked(entry, calls);
 }
@@ -416,10 +454,9 @@ std::string Impl::WaitsForLocked(
              each.second.registration.slots.contains(place.queue) &&
              std::ranges::includes(each.second.labels, place.required);
     }));
-  const std::string labels =
-      place.required.empty() ? "" : fmt::format(" with {}", fmt::join(place.required, ", "));
   return fmt::format("waits for a worker of queue '{}'{} since {}; {} such workers are there",
-                     place.queue, labels, FormatInstant(entry.waits_since), count->second);
+                     place.queue, WithLabels(place), FormatInstant(entry.waits_since),
+                     count->second);
 }
 
 executor::Inspection Impl::InspectLocked(
@@ -499,8 +536,8 @@ executor::Metrics Impl::GetMetrics() const {
 QueueFigures Impl::Figures() const {
   const Lock lock(mutex_);
   std::map<std::string, std::uint64_t> waiting;
-  for (const auto& [tenant, queues] : waiting_)
-    for (const auto& [queue, count] : queues) waiting[queue] += count;
+  for (const auto& [tenant, own] : waiting_)
+    for (const auto& [line, count] : own.lines) waiting[PlaceOfLine(tenant, line).queue] += count;
   return {.waiting = std::move(waiting),
           .workers = workers_.size(),
           .returned = returned_,

@@ -114,6 +114,7 @@ void Impl::PollFor(worker_api::Poll poll, Done<Polled> done) {
       polls_.emplace(
           no, WaitingPoll{std::move(poll.who), std::move(poll.free), labels, due, std::move(done)});
       WakeLocked(due);
+      TellOfRoomLocked(calls);  // for whom it waits, there is some
     }
   }
   Make(calls);

@@ -23,6 +23,24 @@ bool EnginePeer::HoldsAsStored(const Engine& engine, std::vector<store::Permit> 
   return held == stored;
 }
 
+std::string EnginePeer::WaitsForWorkers(const Engine& engine, std::string_view queue) {
+  for (const auto& [no, slot] : engine.slots_) {
+    const model::Run& run = slot->run;
+    for (std::uint32_t t = 0; t < run.tasks.size(); ++t) {
+      const model::Task& task = run.workflow->task(TaskNo(t));
+      const model::TaskRun& state = run.tasks[t];
+      const bool ready = state.state == model::TaskState::kReady &&
+                         run.header.state == model::RunState::kRunning &&
+                         run.header.paused_at == Instant{} && !Engine::AtMaxParallel(*slot) &&
+                         state.reason != model::Reason::kPermit;
+      if ((ready || state.state == model::TaskState::kQueued) &&
+          std::holds_alternative<model::ExecAction>(task.action) && model::QueueOf(task) == queue)
+        return fmt::format("{} of run {}", task.id, no.value);
+    }
+  }
+  return {};
+}
+
 std::string EnginePeer::Leftovers(const Engine& engine) {
   std::string left;
   const auto add = [&](std::string_view what, std::size_t count) {
@@ -47,7 +65,7 @@ std::string EnginePeer::Leftovers(const Engine& engine) {
   add("permits", static_cast<std::size_t>(engine.pools_.used()));
   for (const auto& lane : engine.lanes_) {
     add("live attempts", lane.live);
-    add("deferred attempts", lane.deferred.size());
+    for (const auto& [line, refs] : lane.deferred) add("deferred attempts", refs.size());
   }
   return left;
 }

@@ -62,6 +62,11 @@ class Fleet::Port final : public executor::Executor {
     if (!incarnation_.crashed) queue_->Cancel(key);
   }
   executor::Capacity GetCapacity() const override { return queue_->GetCapacity(); }
+  bool HasLines() const override { return queue_->HasLines(); }
+  std::string LineOf(const model::Task& task) const override { return queue_->LineOf(task); }
+  executor::Credit GetCredit(const TenantId& tenant, const std::string& line) const override {
+    return queue_->GetCredit(tenant, line);
+  }
   Result<std::vector<executor::Inspection>> Inspect(
       std::span<const executor::Attempt> attempts) override {
     if (incarnation_.crashed) return Error{Code::kUnavailable, "it is gone"};
@@ -127,6 +132,12 @@ std::string Fleet::Describe(const Site::Truth& truth) const {
 void Fleet::CalmDown() {
   calm_ = true;
   lost_ = doubled_ = 0;
+}
+
+void Fleet::ServeAll() {
+  if (std::exchange(serves_all_, true)) return;
+  if (journal_.keeps()) journal_.Note("the workers serve the other queue, too");
+  for (Worker& worker : workers_) worker.registered = false;
 }
 
 void Fleet::Elapse(Duration by) {
@@ -208,6 +219,7 @@ bool Fleet::Progress() {
 
 void Fleet::Act(Worker& worker) {
   if (!calm_ && dice_.Chance(15)) return Die(worker);
+  if (!calm_ && dice_.Chance(3)) ServeAll();
   if (!worker.registered) return Register(worker);
   if (worker.held.size() < kSlots && (!worker.polls || clock_.Monotonic() >= worker.polls_until) &&
       dice_.Chance(500))
@@ -251,23 +263,30 @@ void Fleet::Die(Worker& worker) {
 }
 
 void Fleet::Register(Worker& worker) {
+  std::map<std::string, std::uint32_t> slots{{"default", kSlots}};
+  if (serves_all_) slots[std::string(kOtherQueue)] = kSlots;
   Send<worker_api::Welcome>(
-      [who = worker.who](Service& s, auto done) {
-        s.Register({.who = who, .slots = {{"default", kSlots}}}, done);
+      [who = worker.who, slots](Service& s, auto done) {
+        s.Register({.who = who, .slots = slots}, done);
       },
-      [this, who = worker.who](const Result<worker_api::Welcome>& answer) {
-        if (Worker* const known = Find(who); known != nullptr && answer) known->registered = true;
+      [this, who = worker.who, slots](const Result<worker_api::Welcome>& answer) {
+        Worker* const known = Find(who);
+        if (known == nullptr || !answer) return;
+        // What it said before it served more may have come, and be answered, after that.
+        known->registered = slots.contains(std::string(kOtherQueue)) == serves_all_;
+        known->slots = slots;
       });
 }
 
 void Fleet::Poll(Worker& worker) {
   worker.polls = true;
   worker.polls_until = clock_.Monotonic() + kPatience;
-  const auto free = static_cast<std::uint32_t>(kSlots - worker.held.size());
+  auto free = worker.slots;
+  for (auto& [queue, slots] : free) slots -= static_cast<std::uint32_t>(worker.held.size());
   const Duration wait = dice_.Chance(500) ? Duration(0) : Duration(std::chrono::seconds(10));
   Send<worker_api::Polled>(
       [who = worker.who, free, wait](Service& s, auto done) {
-        s.PollFor({.who = who, .free = {{"default", free}}, .wait = wait}, done);
+        s.PollFor({.who = who, .free = free, .wait = wait}, done);
       },
       [this, who = worker.who](const Result<worker_api::Polled>& answer) {
         Worker* const known = Find(who);
@@ -275,8 +294,8 @@ void Fleet::Poll(Worker& worker) {
         if (journal_.keeps() && !answer)
           journal_.Note(HolderOf(who) + " polled: " + answer.error().message);
         known->polls = false;
-        if (!answer) {
-          known->registered &= answer.error().code != Code::kNotFound;
+        if (!answer) {  // not known, or registered with other queues meanwhile
+          known->registered &= answer.error().code == Code::kUnavailable;
           return;
         }
         for (const auto& assignment : answer->assignments) {

@@ -93,6 +93,7 @@ class World {
 
  private:
   void RandomStep();
+  void CheckOtherQueue(int step);
   void Finale();
   bool AllEnded();
   void CheckEnd();
@@ -491,6 +492,7 @@ void World::PutWorkflow() {
   if (!options_.plain && dice_.Chance(500)) AddConditions(dice_, definition);
   if (limited_) AddPools(limit_dice_, definition);
   if (limited_ && limit_dice_.Chance(500)) AddConcurrency(limit_dice_, definition);
+  if (fleet_ && fleet_dice_.Chance(500)) AddQueue(fleet_dice_, Fleet::kOtherQueue, definition);
   auto workflow = model::Workflow::Create(std::move(definition));
   if (!workflow) return journal_.Violated("generated workflow: " + workflow.error().message);
   versions_[(*workflow)->version()] = *workflow;
@@ -730,6 +732,16 @@ bool World::AllEnded() {
   return inbox && inbox->empty();
 }
 
+/// The queue that has no workers holds up nobody else (I11); once that is seen, it gets some.
+void World::CheckOtherQueue(int step) {
+  if (!fleet_ || fleet_->serves_all() || !process_) return;
+  const std::string waits =
+      engine::EnginePeer::WaitsForWorkers(*process_->engine, model::kDefaultQueue);
+  if (waits.empty()) return fleet_->ServeAll();
+  if (step >= kMostFinalSteps / 2)
+    journal_.Violated("I11 waits though there are workers of its queue: " + waits);
+}
+
 void World::Finale() {
   Note("faults off");
   weather_.faults = {};
@@ -753,8 +765,7 @@ void World::Finale() {
     if (process_) {
       process_->questions->SetUnavailable(0);
       while (process_->questions->Progress()) moved = true;
-      // A full queue of workers is offered the same each second, which leads to nothing by itself.
-      while (process_->buffer->SendNext()) moved |= fleet_ == nullptr;
+      while (process_->buffer->SendNext()) moved = true;
     }
     for (const auto& site : sites_)
       for (int n = 0; n < 4; ++n) moved |= site->Progress();
@@ -764,6 +775,7 @@ void World::Finale() {
       continue;
     }
     if (AllEnded()) return;
+    CheckOtherQueue(step);
     // Whatever nobody will touch by itself is touched now.
     for (const RunNo no : oracle_->RunNos()) {
       const auto image = database_->runs().LoadRun(TenantId("public"), no);

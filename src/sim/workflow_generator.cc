@@ -94,4 +94,9 @@ void AddPools(Dice& dice, model::WorkflowDefinition& definition) {
   }
 }
 
+void AddQueue(Dice& dice, std::string_view queue, model::WorkflowDefinition& definition) {
+  for (model::Task& task : definition.tasks)
+    if (dice.Chance(400)) task.queue = queue;
+}
+
 }  // namespace headworks::sim

@@ -153,6 +153,22 @@ class WorkersTest(WorkersCase):
         self.assertEqual(len(self.lines("a.here")), 1)
         self.assertEqual(self.log().count("two\n"), 1)
 
+    def test_a_queue_without_workers_holds_up_no_other(self):
+        self.env["HEADWORKS_MAX_WAITING_FOR_WORKERS"] = "8"
+        self.up()
+        self.begin(*[(f"t{i}", "echo >> dead; echo dead", "queue: gpu") for i in range(40)], name="dead")
+        self.worker("live", "--queue", "default=2")
+        self.begin(*[(f"t{i}", f"echo {i} >> live") for i in range(20)], name="live")
+        self.ended()
+        self.assertEqual(sorted(map(int, self.lines("live"))), list(range(20)))
+        states = list(self.states("1").values())
+        self.assertEqual((states.count("queued"), states.count("ready")), (4, 36), states)
+        ready = next(task for task, state in self.states("1").items() if state == "ready")
+        self.assertIn("wait for those of queue 'gpu'", self.hw("runs", "why", "1", ready).stdout)
+        self.worker("gpu", "--queue", "gpu=8")
+        self.until(lambda: self.run_state("1") == "succeeded", "its time comes")
+        self.assertEqual(self.log("1").count("| dead"), 40)
+
     def test_dropped_connections_are_made_again(self):
         self.up()
         proxy = FaultProxy(self.server)

@@ -214,6 +214,27 @@ TEST_F(BufferedDispatcherTest, CreditIsWhatTheExecutorHasLessWhatIsPromised) {
   EXPECT_GT(sink_.capacity_changes, 0);
 }
 
+TEST_F(BufferedDispatcherTest, CreditOfALineIsLessByWhatIsPromisedToAny) {
+  StartWithoutThreads(3);
+  functions_.credit = [](const TenantId&, const std::string& line) {
+    return executor::Credit{.all = 9, .tenant = 2, .line = line == "dead" ? 0U : 1U};
+  };
+  const auto credit = [&](const std::string& line) {
+    const auto now = buffer_->GetCredit(0, TenantId("acme"), line);
+    return std::vector{now.all, now.tenant, now.line};
+  };
+  EXPECT_EQ(credit("live"), (std::vector{3U, 2U, 1U})) << "as many as the buffer has";
+  EXPECT_EQ(credit("dead"), (std::vector{3U, 2U, 0U}));
+  Put();
+  EXPECT_EQ(credit("live"), (std::vector{2U, 1U, 0U}));
+  while (buffer_->SendNext()) {
+  }
+  EXPECT_EQ(sink_.capacity_changes, 1) << "who saw none is told";
+  EXPECT_EQ(credit("live"), (std::vector{3U, 2U, 1U}));
+  EXPECT_TRUE(buffer_->Close(0s));
+  EXPECT_EQ(credit("live"), (std::vector{0U, 0U, 0U}));
+}
+
 TEST_F(BufferedDispatcherTest, WhatWaitsOrIsBeingSentIsPending) {
   Shut();
   Start({.buffer_size = 4, .workers = 1});

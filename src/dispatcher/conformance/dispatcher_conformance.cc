@@ -60,6 +60,27 @@ TEST_P(Conformance, AFullExecutorHoldsUpNoOther) {
   EXPECT_EQ(Answer(Next(kCommand)).disposition, Disposition::kDispatched);
 }
 
+TEST_P(Conformance, ALineWithoutCreditHoldsUpNoOther) {
+  commands_.credit = [](const TenantId& tenant, const std::string& line) {
+    EXPECT_EQ(tenant, TenantId("acme"));
+    return executor::Credit{.all = 9, .tenant = 5, .line = line == "dead" ? 0U : 3U};
+  };
+  const Attempt command = Next(kCommand);
+  const std::size_t functions =
+      dispatcher().LaneOf(TenantId("acme"), AttemptOf(kFunction, 1).task());
+  const std::size_t commands = dispatcher().LaneOf(TenantId("acme"), command.task());
+  EXPECT_FALSE(dispatcher().HasLines(functions));
+  EXPECT_EQ(dispatcher().GetCredit(functions, TenantId("acme"), "").least(),
+            dispatcher().GetCapacity(functions).free());
+  ASSERT_TRUE(dispatcher().HasLines(commands));
+  EXPECT_EQ(dispatcher().LineOf(commands, command.task()), command.task().id);
+  const auto dead = dispatcher().GetCredit(commands, TenantId("acme"), "dead");
+  EXPECT_EQ(dead.line, 0U);
+  EXPECT_GT(std::min(dead.tenant, dead.all), 0U);
+  EXPECT_GT(dispatcher().GetCredit(commands, TenantId("acme"), command.task().id).least(), 0U);
+  EXPECT_EQ(Answer(command).disposition, Disposition::kDispatched);
+}
+
 TEST_P(Conformance, WhatIsAskedAboutIsAnsweredInThatOrderOverAllLanes) {
   const Attempt function = Next(kFunction);
   const Attempt command = Next(kCommand);

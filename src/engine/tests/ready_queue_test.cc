@@ -88,5 +88,43 @@ TEST_F(ReadyQueueTest, ATenantThatComesBackWaitsForItsTurn) {
   EXPECT_EQ(PopAll(), "11 2 12 ");
 }
 
+TEST_F(ReadyQueueTest, LinesWithoutCreditArePassedOverUntilTheyAreOpenedAgain) {
+  std::int64_t run = 0;
+  const auto push = [&](const char* tenant, const char* line) {
+    queue_.PushToLine(TenantId(tenant), line,
+                      {queue_.Rank(0, Duration(0)), pushed_++, RunNo(++run), TaskNo(0)});
+  };
+  for (const char* line : {"shut", "shut", "open", "shut", "open"}) push("a", line);
+  push("b", "shut");
+  push("b", "open");
+  std::string asked;
+  const auto has_credit = [&](const std::string& tenant, const std::string& line) {
+    asked += tenant + "/" + line + " ";
+    return line != "shut";
+  };
+  const auto pop_all = [&] {
+    std::string runs;
+    while (const auto task = queue_.PopFromLines(has_credit))
+      runs += std::to_string(task->run.value) + " ";
+    return runs;
+  };
+  EXPECT_EQ(pop_all(), "3 7 5 ") << "tenants in turn, and in each the first that may";
+  EXPECT_EQ(asked, "a/shut a/open b/shut b/open a/open ");
+  push("b", "open");
+  push("a", "shut");
+  EXPECT_EQ(pop_all(), "");
+  EXPECT_EQ(queue_.size(), 6U);
+  asked.clear();
+  queue_.Reopen();
+  EXPECT_EQ(pop_all(), "8 ");
+  EXPECT_EQ(asked, "b/shut b/open a/shut ");
+  queue_.Reopen();
+  const auto any = [](const std::string&, const std::string&) { return true; };
+  std::string rest;
+  while (const auto task = queue_.PopFromLines(any)) rest += std::to_string(task->run.value) + " ";
+  EXPECT_EQ(rest, "1 6 2 4 9 ");
+  EXPECT_TRUE(queue_.empty());
+}
+
 }  // namespace
 }  // namespace headworks::engine

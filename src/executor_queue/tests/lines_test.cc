@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 namespace headworks::executor_queue {
 namespace {
 
@@ -52,6 +54,9 @@ TEST(Lines, ThePollThatWaitedLongestOfThoseThatMatchGetsIt) {
   lines.AddPoll(2, "t", "q", {"gpu"});
   lines.AddPoll(3, "t", "q", {"gpu"});
   EXPECT_EQ(lines.PollFor(At(1, {"gpu"})), 2U);
+  EXPECT_EQ(lines.PollsFor(At(1, {"gpu"})), 2U);
+  EXPECT_EQ(lines.PollsFor(At(1)), 3U);
+  EXPECT_EQ(lines.PollsFor(At(1, {}, 0, "r")), 0U);
   EXPECT_EQ(lines.PollFor(At(1)), 1U);
   lines.RemovePoll(2, "t", "q", {"gpu"});
   EXPECT_EQ(lines.PollFor(At(1, {"gpu"})), 3U);
@@ -59,6 +64,17 @@ TEST(Lines, ThePollThatWaitedLongestOfThoseThatMatchGetsIt) {
   EXPECT_FALSE(lines.PollFor(At(1, {"gpu"})));
   lines.RemovePoll(1, "t", "q", {});
   EXPECT_TRUE(lines.empty());
+}
+
+TEST(Lines, TheNameOfALineSaysWhatItWaitsFor) {
+  std::set<std::string> names;
+  for (const Labels& labels : std::vector<Labels>{{}, {""}, {"a"}, {"a", "b"}, {"ab"}, {"a b\n"}}) {
+    const std::string name = NameOf(At(1, labels));
+    EXPECT_TRUE(names.insert(name).second);
+    const Place place = PlaceOfLine("t", name);
+    EXPECT_EQ(place.queue, "q");
+    EXPECT_EQ(place.required, labels);
+  }
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ TEST_F(QueueTest, OneQueueTakesHalfOfTheRoomAndAllOfThemAllOfIt) {
   Offer(Plain("dead"));
   const auto third = Next(Plain("dead"));
   const auto full = queue_->Offer(third);
-  EXPECT_EQ(full.disposition, Disposition::kBackpressure) << "for others there is room";
+  EXPECT_EQ(full.error, DispatchError::kNoCapacity) << "for others there is room";
   EXPECT_EQ(full.cause, "2 attempts wait for workers of queue 'dead' already");
   EXPECT_TRUE(std::holds_alternative<executor::Absent>(Inspect(third)));
   Offer(Plain("b"));
@@ -66,6 +66,55 @@ TEST_F(QueueTest, OneQueueTakesHalfOfTheRoomAndAllOfThemAllOfIt) {
   EXPECT_EQ(queue_->GetCapacity().free(), 1U);
   EXPECT_EQ(queue_->GetCapacity().used, 4U);
   EXPECT_EQ(judge_.capacity_changes, 2);
+}
+
+TEST_F(QueueTest, EachLineOfEachTenantHasCreditOfItsOwn) {
+  Make({.max_waiting = 8});
+  const auto credit = [&](const model::Task& task, const char* tenant = "public") {
+    const auto now = queue_->GetCredit(TenantId(tenant), queue_->LineOf(task));
+    return std::vector{now.all, now.tenant, now.line};
+  };
+  const auto plain = Plain("q"), labelled = Plain("q", {"b", "a", "b"});
+  EXPECT_EQ(queue_->LineOf(labelled), queue_->LineOf(Plain("q", {"a", "b"})));
+  EXPECT_EQ(queue_->LineOf(Plain("")), queue_->LineOf(Plain("default")));
+  EXPECT_EQ(credit(plain), (std::vector{8U, 6U, 4U}));
+  for (int i = 0; i < 4; ++i) Offer(labelled);
+  EXPECT_EQ(queue_->Offer(Next(labelled)).cause,
+            "4 attempts wait for workers of queue 'q' with a, b already");
+  EXPECT_EQ(credit(labelled), (std::vector{4U, 2U, 0U}));
+  EXPECT_EQ(credit(plain), (std::vector{4U, 2U, 4U}))
+      << "a label that no worker has holds up nothing beside it (I11)";
+  for (int i = 0; i < 2; ++i) Offer(plain);
+  EXPECT_EQ(credit(plain), (std::vector{2U, 0U, 2U}));
+  EXPECT_EQ(credit(plain, "other"), (std::vector{2U, 6U, 4U}));
+  EXPECT_EQ(queue_->Figures().waiting, (std::map<std::string, std::uint64_t>{{"q", 6}}));
+}
+
+TEST_F(QueueTest, WhoeverWaitsForWorkGetsItHoweverFullItIs) {
+  Make({.max_waiting = 4});
+  for (const char* queue : {"dead", "dead", "b"}) Offer(Plain(queue));
+  auto other = Next(Plain("dead"));
+  other.key.tenant = TenantId("other");
+  EXPECT_EQ(queue_->Offer(other).disposition, Disposition::kDispatched);
+  const auto live = Next(Plain("live")), next = Next(Plain("live"));
+  EXPECT_EQ(queue_->Offer(live).error, DispatchError::kNoCapacity);
+  EXPECT_EQ(judge_.capacity_changes, 0);
+  const auto who = Hire("w", {}, {{"live", 9}});
+  const auto polled = Poll(who, 10s, {{"live", 9}});
+  EXPECT_EQ(judge_.capacity_changes, 1) << "who saw no room is told";
+  EXPECT_EQ(queue_->GetCredit(TenantId("public"), "live").least(), 1U);
+  EXPECT_EQ(queue_->GetCredit(TenantId("other"), "live").least(), 0U);
+  EXPECT_EQ(queue_->GetCredit(TenantId("public"), "dead").least(), 0U);
+  EXPECT_EQ(queue_->GetCredit(TenantId("public"), queue_->LineOf(Plain("live", {"gpu"}))).least(),
+            0U);
+  EXPECT_EQ(queue_->Offer(live).disposition, Disposition::kDispatched);
+  ASSERT_TRUE(polled.came());
+  EXPECT_EQ(polled->assignments.at(0).attempt, live.key);
+  EXPECT_EQ(queue_->Offer(next).error, DispatchError::kNoCapacity);
+  EXPECT_EQ(queue_->GetCredit(TenantId("public"), "live").least(), 0U);
+  Poll(who, 10s, {{"live", 8}});
+  EXPECT_EQ(judge_.capacity_changes, 2);
+  EXPECT_EQ(queue_->Offer(next).disposition, Disposition::kDispatched);
 }
 
 TEST_F(QueueTest, WhatReliesOnThisHostIsRefused) {

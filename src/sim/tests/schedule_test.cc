@@ -91,7 +91,10 @@ INSTANTIATE_TEST_SUITE_P(
     Seeds, FoundWithLimits,
     testing::Values(Found{488,
                           "a run that held permits was not loaded, because memory was full of runs "
-                          "that waited for them"}),
+                          "that waited for them"},
+                    Found{1673,
+                          "a ready task whose queue had no workers kept the place of its run that "
+                          "max_parallel had freed"}),
     [](const auto& info) { return std::to_string(info.param.seed); });
 
 }  // namespace

@@ -46,8 +46,9 @@ struct BufferPorts {
 ///   closed, kDeferred with kNoCapacity.  What is here is kDispatched again, and is sent once.
 /// Lanes.  Each has its places and its threads, so that an executor that hangs holds up no other
 ///   (I11).  Within a lane, order is the order of Dispatch.
-/// Credit.  Of an executor's free places, those that are promised to what is here are taken; a full
-///   buffer leaves none.  Who saw none is told (CapacityChanged) once there is one.
+/// Credit.  Of an executor's free places, those that are promised to what is here are taken, in
+///   whatever line that is; a full buffer leaves none.  Who saw none is told (CapacityChanged) once
+///   there is one.
 /// Answers.  What the executor did not take goes to the RetrySink.  What throws fails only itself:
 ///   it counts as kExecutionFailed if the executor does not have it, and as dispatched if it does.
 ///   If the sink throws, the attempt is sent again after a second: its executor answers the same.
@@ -76,6 +77,12 @@ class BufferedDispatcher final : public dispatcher::Dispatcher {
   }
   std::string_view LaneName(std::size_t lane) const override { return ports_.inner.LaneName(lane); }
   executor::Capacity GetCapacity(std::size_t lane) const override;
+  bool HasLines(std::size_t lane) const override { return ports_.inner.HasLines(lane); }
+  std::string LineOf(std::size_t lane, const model::Task& task) const override {
+    return ports_.inner.LineOf(lane, task);
+  }
+  executor::Credit GetCredit(std::size_t lane, const TenantId& tenant,
+                             const std::string& line) const override;
   executor::OfferResult Dispatch(const executor::Attempt& attempt) override;
   void Cancel(const executor::Attempt& attempt) override;
   Result<std::vector<executor::Inspection>> Inspect(
@@ -135,6 +142,8 @@ class BufferedDispatcher final : public dispatcher::Dispatcher {
   executor::Attempt WithdrawLocked(Entries::iterator at);
   void DepthChangedLocked(std::ptrdiff_t by);
   bool RoomWantedLocked(Lane& lane);
+  /// Of so many free places of a lane's executor.
+  std::uint32_t FreeLocked(const Lane& lane, std::uint32_t free) const;
 
   const BufferConfig config_;
   const BufferPorts ports_;

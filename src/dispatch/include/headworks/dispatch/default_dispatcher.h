@@ -47,6 +47,14 @@ class DefaultDispatcher final : public dispatcher::Dispatcher {
   std::size_t LaneOf(const TenantId& tenant, const model::Task& task) const override;
   std::string_view LaneName(std::size_t lane) const override { return lanes_[lane].key; }
   executor::Capacity GetCapacity(std::size_t lane) const override;
+  bool HasLines(std::size_t lane) const override { return lanes_[lane].executor->HasLines(); }
+  std::string LineOf(std::size_t lane, const model::Task& task) const override {
+    return lanes_[lane].executor->LineOf(task);
+  }
+  executor::Credit GetCredit(std::size_t lane, const TenantId& tenant,
+                             const std::string& line) const override {
+    return lanes_[lane].executor->GetCredit(tenant, line);
+  }
   executor::OfferResult Dispatch(const executor::Attempt& attempt) override;
   void Cancel(const executor::Attempt& attempt) override;
   Result<std::vector<executor::Inspection>> Inspect(

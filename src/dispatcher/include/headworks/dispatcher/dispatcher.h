@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +30,14 @@ class Dispatcher {
   /// Key of the executor behind a lane; stored with each attempt.
   virtual std::string_view LaneName(std::size_t lane) const = 0;
   virtual executor::Capacity GetCapacity(std::size_t lane) const = 0;
+  /// Whether the lane's executor has lines (Executor::HasLines); if so, credit is per line, too.
+  virtual bool HasLines(std::size_t) const { return false; }
+  virtual std::string LineOf(std::size_t /*lane*/, const model::Task&) const { return {}; }
+  virtual executor::Credit GetCredit(std::size_t lane, const TenantId&,
+                                     const std::string& /*line*/) const {
+    const std::uint32_t free = GetCapacity(lane).free();
+    return {.all = free, .tenant = free, .line = free};
+  }
   /// Never blocks the engine; every end is typed.
   virtual executor::OfferResult Dispatch(const executor::Attempt& attempt) = 0;
   virtual void Cancel(const executor::Attempt& attempt) = 0;

@@ -195,12 +195,13 @@ class Engine final : public executor::AttemptSink,
     model::Changes changes;         // of the round under way
     std::optional<std::string> insert_input;
     std::vector<model::Changes::Offer> superseded;  // verdicts that came too late
-    std::priority_queue<ReadyTask> held;            // ready, but `max_parallel` attempts are live
-    std::vector<model::TimerDue> due;               // timers that were due when the run was loaded
-    std::map<TaskNo, Claim> claims;                 // of attempts that run elsewhere
-    bool touched = false;                           // has changes in the round under way
-    bool visited = false;                           // loaded or looked at in the round under way
-    bool continuing = false;                        // ContinueRun or StartRun is in the backlog
+    /// Ready, but `max_parallel` attempts are live; by lane and line.
+    std::map<std::pair<std::size_t, std::string>, std::priority_queue<ReadyTask>> held;
+    std::vector<model::TimerDue> due;  // timers that were due when the run was loaded
+    std::map<TaskNo, Claim> claims;    // of attempts that run elsewhere
+    bool touched = false;              // has changes in the round under way
+    bool visited = false;              // loaded or looked at in the round under way
+    bool continuing = false;           // ContinueRun or StartRun is in the backlog
     bool deleted = false;
     bool asking = false;  // tasks of it may stand in the line of a pool
     bool active = false;  // counted as running: so the store has it
@@ -234,11 +235,17 @@ class Engine final : public executor::AttemptSink,
     model::Reason reason = model::Reason::kNone;
     bool absent = false;  // its executor did not have it last time
   };
+  /// Tenant and line; both empty where the lane has no lines.
+  using LineKey = std::pair<std::string, std::string>;
   struct Lane {
     ReadyQueue ready;
-    std::deque<LiveRef> deferred = {};  // accepted by nobody yet, same epoch
-    std::uint32_t live = 0;             // attempts not yet settled
-    bool troubled = false;              // the executor could not answer last time
+    bool has_lines = false;
+    /// Accepted by nobody yet, same epoch; no line without any.
+    std::map<LineKey, std::deque<LiveRef>> deferred = {};
+    /// Of a lane with lines: those for which the executor said "later", and until when, monotonic.
+    std::map<LineKey, Duration> later = {};
+    std::uint32_t live = 0;  // attempts not yet settled
+    bool troubled = false;   // the executor could not answer last time
     Duration recovered_at{0};
   };
   struct Timer {
@@ -364,6 +371,10 @@ class Engine final : public executor::AttemptSink,
   bool Unstick(Work& work, CommandWork& command);
   Status StepSlot(Slot& slot, const model::Event& event);
   void GrantCredit(std::vector<Work>& works);
+  /// Of a lane with lines.
+  void GrantLines(std::size_t lane, std::vector<Work>& works);
+  /// Credit for one: it is queued, or waits for something else.
+  void Grant(const ReadyTask& next, std::vector<Work>& works);
   static bool AtMaxParallel(const Slot& slot);
   void QueueAgain(Slot& slot, TaskNo task);
   void MarkStuck();
@@ -399,7 +410,12 @@ class Engine final : public executor::AttemptSink,
                 const executor::OfferResult& result);
   /// Of an attempt that no executor is known to have: in place of the timer it has, if any.
   void ArmSoft(const LiveRef& ref, Soft& soft, Timer::Kind kind, Duration delay);
+  /// It is offered again once its executor has room for such.
+  void Defer(const TenantId& tenant, const model::Task& task, const LiveRef& ref);
   void OfferAgain(std::size_t lane);
+  void OfferLineAgain(std::size_t lane, const LineKey& line, std::deque<LiveRef>& deferred);
+  /// The executor took one, so that its line may have more.
+  void Took(std::size_t lane, const TenantId& tenant, const model::Task& task);
   /// The executor answers: what waited for that is offered within seconds.
   void Recovered(std::size_t lane);
   /// No executor takes more: what none has is ended by the owner, once that is certain.
@@ -485,6 +501,12 @@ class Engine final : public executor::AttemptSink,
   std::size_t LaneOf(const Slot& slot, TaskNo task) const {
     return dispatcher_.LaneOf(slot.run.header.tenant, slot.run.workflow->task(task));
   }
+  LineKey LineOf(std::size_t lane, const TenantId& tenant, const model::Task& task) const {
+    if (!lanes_[lane].has_lines) return {};
+    return {tenant.value, dispatcher_.LineOf(lane, task)};
+  }
+  /// Whether the executor takes one more now.
+  bool TakesMore(std::size_t lane, const LineKey& line) const;
 
   // slots.cc
   /// The run in memory, loaded if need be; kConflict if it is parked as stuck.
@@ -505,7 +527,9 @@ class Engine final : public executor::AttemptSink,
                                                               const std::string& version);
   void Visit(Slot& slot);
   ReadyTask MakeReady(const Slot& slot, TaskNo task);
-  void PushReady(Slot& slot, TaskNo task);
+  void PushReady(const TenantId& tenant, const model::Task& task, const ReadyTask& ready);
+  /// It waits until fewer attempts of its run are live.
+  void Hold(Slot& slot, const ReadyTask& ready);
   void ReleaseHeld(Slot& slot);
   void PushTimer(const Slot& slot, const model::Changes::Timer& timer, Instant now);
   Status ReserveRunNos();

@@ -5,8 +5,10 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <queue>
 #include <string>
+#include <vector>
 
 #include "headworks/base/ids.h"
 #include "headworks/base/time.h"
@@ -34,8 +36,13 @@ struct ReadyTask {
 /// Ready tasks of a lane that wait for credit.  Tenants take turns, each for as many tasks as it
 /// weighs (deficit round-robin; every task costs one).  Within a tenant the highest priority comes
 /// first, to which waiting adds, then the oldest.
+///
+/// Where the lane has lines, those of a tenant that have no credit are passed over.  A turn looks
+/// at each line of its tenant that has some.
 class ReadyQueue {
  public:
+  using HasCredit = std::function<bool(const std::string& tenant, const std::string& line)>;
+
   /// `order` is borrowed.
   explicit ReadyQueue(const ReadyOrder& order) : order_(&order) {}
 
@@ -48,17 +55,36 @@ class ReadyQueue {
   void Push(const TenantId& tenant, const ReadyTask& task);
   ReadyTask Pop();
 
+  /// For lanes with lines, in place of the above.
+  void PushToLine(const TenantId& tenant, const std::string& line, const ReadyTask& task);
+  /// The next one whose line has credit; nullopt: there is none.  A line that has none is not asked
+  /// about again until Reopen.
+  std::optional<ReadyTask> PopFromLines(const HasCredit& has_credit);
+  void Reopen();
+
  private:
+  using Tasks = std::priority_queue<ReadyTask>;
+  struct Line {
+    Tasks ready;
+    bool closed = false;  // it had no credit
+  };
   struct Tenant {
     std::uint32_t weight = 1;
     std::uint32_t left = 1;  // of its turn
-    std::priority_queue<ReadyTask> ready;
+    Tasks ready;
+    std::map<std::string, Line> lines = {};  // those with ready tasks; then `ready` is empty
   };
   using Tenants = std::map<std::string, Tenant, std::less<>>;
+  Tenant& TenantOf(const TenantId& tenant);
+  ReadyTask Take(Tasks& ready);
+  /// One of its tasks was taken: the next has its turn if this one's is over.
+  void TookTurn(Tenants::iterator tenant);
 
   const ReadyOrder* order_;
   Tenants tenants_;  // those with ready tasks
   std::deque<Tenants::iterator> turns_;
+  std::vector<Line*> closed_;
+  std::vector<Tenants::iterator> passed_over_;  // all of their lines are closed: not in turns_
   std::size_t size_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -46,6 +47,14 @@ struct Capacity {
   std::uint32_t max = 0;
   std::uint32_t used = 0;
   std::uint32_t free() const { return max > used ? max - used : 0; }
+};
+
+/// How many more attempts an executor with lines takes now: each number is a bound of its own.
+struct Credit {
+  std::uint32_t all = 0;     // of whomsoever
+  std::uint32_t tenant = 0;  // of this tenant
+  std::uint32_t line = 0;    // of this line of the tenant
+  std::uint32_t least() const { return std::min({all, tenant, line}); }
 };
 
 struct Absent {};  // never reached user code: the same epoch may be offered again (I4)
@@ -168,6 +177,15 @@ class Executor {
   /// (kCancelled if it was stopped).  An unknown one is ignored; repeatable.
   virtual void Cancel(const model::AttemptKey& key) = 0;
   virtual Capacity GetCapacity() const = 0;
+  /// Where attempts wait for different things, such as workers of different queues, each tenant has
+  /// lines of them, with credit for each, so that one that does not move holds up no other (I11).
+  virtual bool HasLines() const { return false; }
+  /// The same text for tasks that wait for the same.
+  virtual std::string LineOf(const model::Task&) const { return {}; }
+  virtual Credit GetCredit(const TenantId&, const std::string& /*line*/) const {
+    const std::uint32_t free = GetCapacity().free();
+    return {.all = free, .tenant = free, .line = free};
+  }
   /// What is known about attempts, also of an earlier incarnation, in the order asked.
   virtual Result<std::vector<Inspection>> Inspect(std::span<const Attempt> attempts) = 0;
   /// Attempts that are here and not yet reported as ended.

@@ -25,9 +25,10 @@ struct QueueOptions {
   Duration heartbeat_every = std::chrono::seconds(15);
   /// As of the engine: start tokens are good for start_timeout and this.
   Duration pending_timeout = std::chrono::hours(1);
-  /// Attempts that nobody has begun, 2 to 1,000,000; those of one queue of a tenant at most half of
-  /// it, those of one tenant all but a quarter, rounded down: a queue without workers leaves room
-  /// for others, and a tenant for another (I11).
+  /// Attempts that nobody has begun, 2 to 1,000,000; those of one line (a tenant's queue, and the
+  /// labels that they ask for) at most half of it, those of one tenant all but a quarter, rounded
+  /// down: one without workers leaves room for others, and a tenant for another (I11).  Those for
+  /// which a poll waits are taken even so.
   std::uint32_t max_waiting = 10'000;
   /// Registered workers; one more is told to try again later.
   std::uint32_t max_workers = 10'000;

@@ -108,8 +108,8 @@ struct RunnerOptions {
   Duration worker_lease = std::chrono::seconds(60);
   /// How often workers say that they live; more than none, at most a third of `worker_lease`.
   Duration worker_heartbeat = std::chrono::seconds(15);
-  /// Attempts that may wait for workers, 2 to 1,000,000; of one queue half of it, of one
-  /// tenant three quarters.
+  /// Attempts that may wait for workers, 2 to 1,000,000; of one queue and set of labels half of it,
+  /// of one tenant three quarters.
   std::uint32_t max_waiting_for_workers = 10'000;
   /// Is asked before the executor whether a warm worker takes an attempt.  Borrowed; nullptr = off.
   dispatcher::WarmPlacer* warm_placer = nullptr;

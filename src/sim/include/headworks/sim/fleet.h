@@ -18,10 +18,14 @@ namespace headworks::sim {
 /// Each call is a message: it may be late, doubled or lost, and so may its answer; it reaches any
 ///   engine that there is.  Workers die, leave, come back as another incarnation, hand back, are
 ///   silent, and stop their code when their own clock says that their lease is over.
+/// For long nobody serves kOtherQueue, and there is room for few attempts only.
 /// Checked: of one epoch user code begins once, of one task in one epoch at a time, by whom the
 ///   stored row names; and nobody is told to stop whose epoch is live.
 class Fleet {
  public:
+  /// Beside the default queue, which all workers serve.
+  static constexpr std::string_view kOtherQueue = "other";
+
   Fleet(std::string name, Dice dice, SimClock& clock, Journal& journal, Site::Hooks hooks);
   ~Fleet();
 
@@ -32,6 +36,9 @@ class Fleet {
   /// Time passes, which executors see as their thread does, or not at all.
   void Elapse(Duration by);
   void CalmDown();
+  /// From now on there are workers of each queue.
+  void ServeAll();
+  bool serves_all() const { return serves_all_; }
 
   const Site::Truth* Find(RunNo run, Epoch epoch);
   const std::string& name() const { return name_; }
@@ -55,6 +62,7 @@ class Fleet {
   struct Worker {
     worker_api::Identity who;
     bool registered = false;
+    std::map<std::string, std::uint32_t> slots;  // as it is registered
     bool polls = false;
     Duration polls_until{};
     std::map<Id, Held> held;
@@ -100,6 +108,7 @@ class Fleet {
   std::unique_ptr<log_store::LogStore> logs_;
   std::unique_ptr<Resolver> resolver_;
   bool calm_ = false;
+  bool serves_all_ = false;
   bool moved_ = false;
   unsigned lost_ = 0, doubled_ = 0;  // messages, per mille
   int incarnations_ = 0;

@@ -76,6 +76,8 @@ class ScriptedExecutor final : public executor::Executor {
   std::function<executor::OfferResult(const executor::Attempt&)> answer =
       [](const executor::Attempt&) { return executor::OfferResult{}; };
   std::function<Result<executor::Inspection>(const executor::Attempt&)> inspect;
+  /// Set: it has lines, one per task id.
+  std::function<executor::Credit(const TenantId&, const std::string&)> credit;
   /// Called last by Cancel; may throw.
   std::function<void()> after_cancel = [] {};
   Status drained;
@@ -94,6 +96,11 @@ class ScriptedExecutor final : public executor::Executor {
   executor::OfferResult Offer(const executor::Attempt& attempt) override;
   void Cancel(const model::AttemptKey& key) override;
   executor::Capacity GetCapacity() const override;
+  bool HasLines() const override { return credit != nullptr; }
+  std::string LineOf(const model::Task& task) const override { return task.id; }
+  executor::Credit GetCredit(const TenantId& tenant, const std::string& line) const override {
+    return credit ? credit(tenant, line) : Executor::GetCredit(tenant, line);
+  }
   Result<std::vector<executor::Inspection>> Inspect(
       std::span<const executor::Attempt> attempts) override;
   std::vector<model::AttemptKey> List() const override;
