@@ -364,7 +364,8 @@ Duration Engine::NextDue() const {
   if (!cancels_.empty() || !backlog_.empty() || !isolated_.empty() || grant_more_ ||
       (!to_inspect_.empty() && OwnsShards()))
     return Duration(0);
-  Duration next = std::min({next_inbox_, lease_due_, next_scan_, next_start_check_});
+  Duration next = std::min({next_inbox_, lease_due_, next_scan_});
+  if (!unstarted_.empty()) next = std::min(next, unstarted_.front().due);
   if (due_in_store_ && !memory_full_) next = std::min(next, admit_at_);
   if (!later_.empty()) next = std::min(next, later_at_);
   if (!late_.empty()) next = std::min(next, clock_.Monotonic() + kScanAgain);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "headworks/engine/engine.h"
 #include "headworks/executor/attempt_log.h"
@@ -21,11 +22,12 @@ void Engine::WatchStart(const Slot& slot, const LiveRef& ref) {
 
 void Engine::WatchStartUntil(const LiveRef& ref, Duration due) {
   unstarted_.push_back({ref, due});
+  std::ranges::push_heap(unstarted_, std::greater<>{});
   if (const auto overcome = overcome_failures_.find(ref); overcome != overcome_failures_.end())
     overcome->second.watched = due;
-  next_start_check_ = std::min(next_start_check_, due);
   if (unstarted_.size() < tidy_unstarted_at_) return;
   std::erase_if(unstarted_, [this](const Unstarted& waits) { return !WaitsForStart(waits); });
+  std::ranges::make_heap(unstarted_, std::greater<>{});
   tidy_unstarted_at_ = std::max(kFewTimers, 2 * unstarted_.size());
 }
 
@@ -45,16 +47,13 @@ bool Engine::WaitsForStart(const Unstarted& waits) const {
 
 void Engine::CheckUnstarted() {
   const Duration mono = clock_.Monotonic();
-  if (mono < next_start_check_) return;
-  next_start_check_ = Duration::max();
-  std::erase_if(unstarted_, [&](const Unstarted& waits) {
+  while (!unstarted_.empty() && unstarted_.front().due <= mono) {
+    std::ranges::pop_heap(unstarted_, std::greater<>{});
+    const Unstarted waits = unstarted_.back();
+    unstarted_.pop_back();
     if (!WaitsForStart(waits)) {
       if (!IsUnstarted(waits.ref)) DropOverdue(waits.ref);
-      return true;
-    }
-    if (waits.due > mono) {
-      next_start_check_ = std::min(next_start_check_, waits.due);
-      return false;
+      continue;
     }
     const Slot& slot = *slots_.at(waits.ref.run);
     // One that is to stop has other bounds, and yet nobody else would notice that it is gone.
@@ -63,8 +62,7 @@ void Engine::CheckUnstarted() {
     else
       overdue_.try_emplace(waits.ref, Overdue{.since = mono});
     to_inspect_.push_back(MakeAttempt(slot, waits.ref.task, waits.ref.epoch));
-    return true;
-  });
+  }
 }
 
 void Engine::NoteOverdue(const Slot& slot, const executor::Attempt& attempt, model::Reason reason,

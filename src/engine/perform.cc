@@ -79,6 +79,11 @@ void Engine::PerformSlot(Slot& slot, Effects& effects) {
     DropOverdue(over);
     if (ClaimOf(slot, record.task, record.epoch) != nullptr) slot.claims.erase(record.task);
   }
+  if (!overdue_.empty())
+    for (const TaskNo task : changes.tasks)
+      if (const LiveRef ref{slot.run.header.run_no, task, slot.run.tasks[task.value].epoch};
+          !IsUnstarted(ref))
+        DropOverdue(ref);
   for (const auto& offer : changes.offers)
     if (slot.run.tasks[offer.task.value].epoch == offer.epoch &&
         model::IsLive(slot.run.tasks[offer.task.value].state))

@@ -228,6 +228,9 @@ class Engine final : public executor::AttemptSink,
   struct Unstarted {
     LiveRef ref;
     Duration due;  // asked about then, monotonic
+    bool operator>(const Unstarted& other) const {
+      return due != other.due ? due > other.due : ref > other.ref;
+    }
   };
   /// One that did not start in time, or may not have.
   struct Overdue {
@@ -596,9 +599,8 @@ class Engine final : public executor::AttemptSink,
   std::map<LiveRef, Soft> soft_failures_;
   /// Of attempts that were dispatched after soft answers, should a late one follow.
   std::map<LiveRef, Soft> overcome_failures_;
-  std::vector<Unstarted> unstarted_;  // at most about half of it has started or ended
+  std::vector<Unstarted> unstarted_;  // a min-heap; at most about half has started or ended
   std::size_t tidy_unstarted_at_ = kFewTimers;
-  Duration next_start_check_ = Duration::max();
   std::map<LiveRef, Overdue> overdue_;
   std::vector<LateAnswer> late_;  // the store did not answer
   std::unordered_map<RunNo, std::vector<Work>> stuck_works_;
