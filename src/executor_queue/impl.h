@@ -149,6 +149,7 @@ class Impl final : public QueueExecutor {
     struct One {
       std::string token;
       Id id{};
+      executor::TokenClaims work{};  // of a good one
       worker_api::Pulse pulse{};
       bool ask = false;   // the engine is to hear it
       bool good = false;  // its token
@@ -259,7 +260,7 @@ class Impl final : public QueueExecutor {
                    const executor::TokenClaims& work, Done<executor::Reply> done);
   /// Says the heartbeats that were not answered yet.
   void AskPulsesLocked(std::uint64_t beat, Calls& calls);
-  void Pulsed(std::uint64_t beat, std::size_t index, const std::string& token,
+  void Pulsed(std::uint64_t beat, std::size_t index, const executor::TokenClaims& work,
               const Result<executor::AttemptGate::Answer>& answer);
   bool KnowsOfStopLocked(const Identity& who, const std::string& token) const;
   void NotePulseLocked(std::uint64_t beat, std::size_t index,

@@ -300,7 +300,10 @@ void Impl::Beat(worker_api::Heartbeat heartbeat, Done<std::vector<Pulse>> done) 
     const auto work = ports_.tokens.Verify(token, TokenUse::kWork);
     Beating::One one{.token = std::move(token)};
     one.good = work && work->holder == holder && work->attempt.tenant == heartbeat.who.tenant;
-    if (one.good) one.id = IdOf(work->attempt);
+    if (one.good) {
+      one.id = IdOf(work->attempt);
+      one.work = *work;
+    }
     if (!one.good) one.pulse.reply = Reply::kStop;  // whoever has no good token is not heard
     beating.ones.push_back(std::move(one));
   }
@@ -342,10 +345,10 @@ void Impl::AskPulsesLocked(std::uint64_t no, Calls& calls) {
     auto sink = SpeakLocked();
     if (!sink) continue;
     ++beating.open;
-    calls.push_back([this, no, i, token = one.token, sink = *sink] {
+    calls.push_back([this, no, i, token = one.token, work = one.work, sink = *sink] {
       gate_.Say(*sink, token, Word::Kind::kHeartbeat, {},
-                [this, no, i, token](const Result<AttemptGate::Answer>& answer) {
-                  Pulsed(no, i, token, answer);
+                [this, no, i, work](const Result<AttemptGate::Answer>& answer) {
+                  Pulsed(no, i, work, answer);
                 });
       Spoken();
     });
@@ -354,15 +357,14 @@ void Impl::AskPulsesLocked(std::uint64_t no, Calls& calls) {
     AnswerBeatLocked(no, calls);
 }
 
-void Impl::Pulsed(std::uint64_t no, std::size_t index, const std::string& token,
+void Impl::Pulsed(std::uint64_t no, std::size_t index, const TokenClaims& work,
                   const Result<AttemptGate::Answer>& answer) {
   const Reply reply = answer ? answer->reply : Reply::kStop;
   NoteReply(reply);
   Calls calls;
   {
     const Lock lock(mutex_);
-    const auto work = ports_.tokens.Verify(token, TokenUse::kWork);
-    if (work && Heard(reply)) AdoptLocked(*work, calls);
+    if (Heard(reply)) AdoptLocked(work, calls);
     // It may have been answered without it.
     if (beats_.contains(no)) NotePulseLocked(no, index, answer, calls);
   }
