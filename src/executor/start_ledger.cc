@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "headworks/base/check.h"
+#include "headworks/base/fd.h"
 #include "headworks/base/random.h"
 
 namespace headworks::executor {
@@ -27,21 +28,6 @@ Error Failed(std::string_view what, const std::string& path, int error) {
                                   std::system_category().message(error) +
                                   "; make room or give access, then start again"};
 }
-
-/// Closes on every way out.
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  ~Fd() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 }  // namespace
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "fd.h"
+#include "headworks/base/fd.h"
 
 namespace headworks::executor_process {
 namespace {

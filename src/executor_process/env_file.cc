@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fd.h"
+#include "headworks/base/fd.h"
 
 namespace headworks::executor_process {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "attempt_files.h"
 #include "environment.h"
-#include "fd.h"
+#include "headworks/base/fd.h"
 #include "headworks/executor_process/process_executor.h"
 #include "outcome.h"
 #include "output_capture.h"

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "fd.h"
+#include "headworks/base/fd.h"
 #include "headworks/base/json.h"
 #include "headworks/base/text.h"
 #include "headworks/model/declared_type.h"

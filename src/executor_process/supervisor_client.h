@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "fd.h"
+#include "headworks/base/fd.h"
 #include "headworks/base/log.h"
 #include "headworks/base/result.h"
 #include "headworks/base/time.h"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace headworks::executor_process {
+namespace headworks {
 
 /// Owns a file descriptor.
 class Fd {
@@ -29,4 +29,4 @@ class Fd {
   int fd_ = -1;
 };
 
-}  // namespace headworks::executor_process
+}  // namespace headworks
