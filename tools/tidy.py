@@ -28,9 +28,12 @@ ARROWS = {
     "token": ["base", "model", "executor"],
     "log_store": ["base", "model"],
     "log_store_sqlite": ["base", "model", "log_store"],
+    "artifact_store": ["base"],
+    "artifact_store_files": ["base", "artifact_store"],
     **{store: ["base", "model", "store", "task_queue"] for store in STORES},
     **{executor: ["base", "model", "executor", "log_store"] for executor in EXECUTORS},
     "executor_inline": ["base", "model", "executor", "author"],
+    "executor_process": ["base", "model", "executor", "log_store", "artifact_store"],
     "worker_api": ["base", "model", "executor", "log_store"],
     "executor_queue": ["base", "model", "executor", "log_store", "worker_api"],
     "dispatch": ["base", "model", "executor", "dispatcher", "task_queue"],
@@ -42,13 +45,13 @@ ARROWS = {
     "server": ["base", "model", "control", "task_queue", "executor"],
 }
 ARROWS["runner"] = ["base", "metrics", "expr", "model", "author", "spec", *PORTS, "log_store",
-                    "log_store_sqlite", *STORES, *EXECUTORS, "token", "worker_api", "dispatch",
-                    "engine", *SUBJECTS]
+                    "log_store_sqlite", "artifact_store", "artifact_store_files", *STORES,
+                    *EXECUTORS, "token", "worker_api", "dispatch", "engine", *SUBJECTS]
 ARROWS["run_queue"] = ["base", "model", "runner", "spec", "task_queue"]
 # Surfaces start and command over `control`, and read over the query half of `store`.
 SURFACE = ["base", "metrics", "metrics_http", "expr", "model", "author", "spec", "control", "store",
-           "task_queue", "log_store", "runner", "token", "worker_api", "worker", "rpc",
-           "run_queue", "server"]
+           "task_queue", "log_store", "artifact_store", "runner", "token", "worker_api", "worker",
+           "rpc", "run_queue", "server"]
 ARROWS["cli"] = ARROWS["python"] = SURFACE
 ARROWS["bin"] = [*SURFACE, "cli"]
 # Whole-engine proofs name every adapter, like the runner.
