@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "follow.h"
 #include "headworks/base/text.h"
+#include "headworks/model/artifact.h"
 #include "output.h"
 #include "records.h"
 #include "run_view.h"
@@ -187,7 +188,8 @@ Result<Exit> ShowRun(const Context& context, const std::string& reference) {
   json::array& tasks = object["tasks"].emplace_array();
   for (const TaskNo no : all) {
     json::object task = TaskJson(view, no);
-    task["output"] = ParsedJson(ends[no.value].output);
+    HEADWORKS_ASSIGN(const model::TaskResult result, model::ReadResult(ends[no.value].output));
+    task["output"] = ParsedJson(result.output);
     tasks.emplace_back(std::move(task));
   }
   json::array& attempts = object["attempts"].emplace_array();

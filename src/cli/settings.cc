@@ -443,6 +443,14 @@ constexpr Setting kSettings[] = {
      GetText<&R::supervisor_path>},
     {"scratch_dir", "path", "Folder for scratch files of runs.", "beside the store",
      SetPath<&R::scratch_dir>, GetText<&R::scratch_dir>},
+    {"artifact_dir", "path", "Folder for artifacts of tasks.", "beside the store",
+     SetPath<&R::artifact_dir>, GetText<&R::artifact_dir>},
+    {"max_artifact_bytes", "size", "Of one artifact; a larger one fails its task.", "",
+     [](Settings& s, std::string_view t) -> Status {
+       HEADWORKS_ASSIGN(s.runner.max_artifact_bytes, ParseBytes(t));
+       return {};
+     },
+     [](const Settings& s) { return FormatBytes(s.runner.max_artifact_bytes); }},
 };
 
 std::vector<std::string_view> Keys() {

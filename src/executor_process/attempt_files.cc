@@ -79,6 +79,7 @@ Result<AttemptFiles> StateFolder::Take(const RunId& run_id) {
   files.input = folder + "/input.json";
   files.output = folder + "/output";
   files.script = folder + "/script";
+  files.artifacts = folder + "/needs";
   files.run = run_id;
   files.scratch = scratch_.PathOf(run_id);
   Status made = MakeFolder(folder);
@@ -102,7 +103,7 @@ void StateFolder::Free(std::uint32_t slot) {
 bool StateFolder::Release(const AttemptFiles& files) {
   if (files.slot == 0) return true;
   scratch_.Release(files.run);
-  if (unlink(files.output.c_str()) != 0 && errno == EISDIR) return false;
+  if (files.placed || (unlink(files.output.c_str()) != 0 && errno == EISDIR)) return false;
   Free(files.slot);
   return true;
 }
@@ -110,6 +111,7 @@ bool StateFolder::Release(const AttemptFiles& files) {
 void StateFolder::ReleaseTree(const AttemptFiles& files) {
   std::error_code error;
   std::filesystem::remove_all(files.output, error);
+  if (!error) std::filesystem::remove_all(files.artifacts, error);
   // With what cannot be removed the slot is of no use; it goes with the next Clear.
   if (!error) Free(files.slot);
 }

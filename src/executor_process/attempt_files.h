@@ -19,12 +19,16 @@ struct AttemptFiles {
   std::string input;
   std::string output;
   std::string script;
+  /// Where artifacts of other tasks are put; in the slot's folder.
+  std::string artifacts;
+  /// Some may be there.
+  bool placed = false;
   RunId run;
   /// Shared by all tasks of the run.
   std::string scratch;
 };
 
-/// The folder that an executor keeps: `attempts/<slot>/{input.json,output,script}`,
+/// The folder that an executor keeps: `attempts/<slot>/{input.json,output,script,needs/}`,
 /// `scratch/<run id>/`, and the supervisor's lock.
 ///
 /// A slot is an attempt's while it lives; then the next one's, which writes over its files.  To
@@ -45,8 +49,8 @@ class StateFolder {
   /// Writes the input, and the script if it is not empty.
   static Status Write(const AttemptFiles& files, const std::string& input,
                       const std::string& script);
-  /// Gives the slot back.  False: the attempt made a folder of its output; removing that may take
-  /// long, and is ReleaseTree's.
+  /// Gives the slot back.  False: there are artifacts, or the attempt made a folder of its output;
+  /// removing that may take long, and is ReleaseTree's.
   bool Release(const AttemptFiles& files);
   void ReleaseTree(const AttemptFiles& files);
   /// Removes all slots: for when no attempt is left.

@@ -19,6 +19,8 @@ namespace {
 constexpr std::size_t kRecent = 512;
 /// After the graces, while processes are killed.
 constexpr Duration kDrainMargin = std::chrono::seconds(5);
+/// Threads that copy artifacts, so that a large one does not hold up the small.
+constexpr std::size_t kCarriers = 4;
 
 std::vector<supervisor::CgroupPlace> PlacesOf(const ProcessExecutorOptions& options) {
   if (!options.control_groups) return {};
@@ -52,6 +54,8 @@ ProcessExecutor::Impl::Impl(ProcessExecutorOptions options, std::unique_ptr<Stat
 
 ProcessExecutor::Impl::~Impl() {
   preparer_ = {};
+  for (std::jthread& carrier : carriers_) carrier.request_stop();
+  carriers_.clear();
   if (loop_.joinable()) {
     loop_.request_stop();
     Wake();
@@ -75,6 +79,13 @@ executor::OfferResult ProcessExecutor::Impl::Offer(const executor::Attempt& atte
     return executor::NotTaken(
         DispatchError::kValidation,
         fmt::format("task {} is a function; the process executor runs `run` and `exec` tasks",
+                    attempt.task().id));
+  }
+  if (ports_.artifacts == nullptr && !attempt.task().artifacts.empty()) {
+    return executor::NotTaken(
+        DispatchError::kValidation,
+        fmt::format("task {} leaves artifacts, and there is nowhere to keep them; remove "
+                    "`artifacts`, and pass files by a place that all tasks reach",
                     attempt.task().id));
   }
   std::unique_lock lock(mutex_);
@@ -229,6 +240,8 @@ Status ProcessExecutor::Impl::Start(executor::AttemptSink& sink) {
     const std::scoped_lock lock(mutex_);
     sink_ = &sink;
   }
+  for (std::size_t i = 0; ports_.artifacts != nullptr && i < kCarriers; ++i)
+    carriers_.emplace_back([this](const std::stop_token& stop) { CarryLoop(stop); });
   preparer_ = std::jthread([this](const std::stop_token& stop) { PrepareLoop(stop); });
   loop_ = std::jthread([this](const std::stop_token& stop) { RunLoop(stop); });
   return {};
@@ -267,7 +280,12 @@ void ProcessExecutor::Impl::PrepareLoop(const std::stop_token& stop) {
     jobs_.pop_front();
     lock.unlock();
     if (const auto* offer = std::get_if<executor::Attempt>(&job)) {
-      Post(Prepare(*offer));
+      Prepared prepared = Prepare(*offer);
+      if (prepared.needed.empty() || prepared.failure) {
+        Post(std::move(prepared));
+      } else {
+        Carry(std::move(prepared));
+      }
     } else {
       folder_->ReleaseTree(std::get<AttemptFiles>(job));
     }
@@ -297,6 +315,7 @@ executor::Rendered AsWritten(const executor::Attempt& attempt) {
           .env = task.env,
           .env_file = task.env_file,
           .cwd = task.cwd,
+          .artifacts = task.artifacts,
           .idempotency_key = task.idempotency_key};
 }
 
@@ -306,7 +325,12 @@ executor::Rendered AsWritten(const executor::Attempt& attempt) {
 std::optional<model::Outcome> ProcessExecutor::Impl::Fill(const executor::Attempt& attempt,
                                                           Prepared& prepared) {
   const model::Task& task = attempt.task();
-  auto resolved = ports_.resolver.Resolve(attempt);
+  auto taken = folder_->Take(attempt.run_id);
+  if (!taken) return NotNow(model::Reason::kSpawn, taken.error().message, ports_.clock.Now());
+  AttemptFiles& files = prepared.files = *std::move(taken);
+  executor::Attempt placed = attempt;
+  if (ports_.artifacts != nullptr) placed.artifact_dir = files.artifacts;
+  auto resolved = ports_.resolver.Resolve(placed);
   if (!resolved && resolved.error().code == Code::kUnavailable) {
     return NotNow(model::Reason::kDispatchFailed, resolved.error().message, ports_.clock.Now());
   }
@@ -323,9 +347,9 @@ std::optional<model::Outcome> ProcessExecutor::Impl::Fill(const executor::Attemp
   const std::filesystem::path base = base_dir.empty() ? own_folder_ : base_dir;
   texts.cwd = (base / texts.cwd).string();
   for (std::string& file : texts.env_file) file = (base / file).string();
-  auto taken = folder_->Take(attempt.run_id);
-  if (!taken) return NotNow(model::Reason::kSpawn, taken.error().message, ports_.clock.Now());
-  const AttemptFiles& files = prepared.files = *std::move(taken);
+  prepared.artifacts = texts.artifacts;
+  prepared.needed = std::move(resolved->artifacts);
+  files.placed = !prepared.needed.empty();
   auto watch = RetryWatch::For(task.retry);
   if (!watch) {
     return Failure(model::Verdict::kFailed, model::Reason::kSpawn, watch.error().message);

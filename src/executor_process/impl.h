@@ -23,10 +23,11 @@
 
 namespace headworks::executor_process {
 
-/// The executor's two threads and what they share.
+/// The executor's threads and what they share.
 ///
 /// The *preparer* loads inputs and writes files, so that a slow resolver stalls no output.  The
 /// *loop* owns the supervisor and all pipes; it stores lines and gives verdicts, in that order.
+/// *Carriers* copy artifacts on the way from the one to the other, and before the verdict.
 /// Callers only post to them.
 class ProcessExecutor::Impl {
  public:
@@ -84,6 +85,8 @@ class ProcessExecutor::Impl {
     Pipe out, err;
     std::string command;
     std::string cwd;
+    std::map<std::string, std::string> artifacts;
+    /// While its artifacts are stored, not the last word.
     std::optional<model::Outcome> outcome;
     /// The log store is full: its lines wait, and nothing more is read.
     bool held = false;
@@ -98,6 +101,9 @@ class ProcessExecutor::Impl {
     SpawnRequest request;
     std::unique_ptr<RetryWatch> watch;
     Fd out, err;
+    std::map<std::string, std::string> artifacts;
+    /// To be put where it looks for them.
+    std::vector<executor::NeededArtifact> needed;
     /// Set: it cannot be started.
     std::optional<model::Outcome> failure;
   };
@@ -114,9 +120,22 @@ class ProcessExecutor::Impl {
   };
   /// Settled made room where there was none.
   struct RoomAgain {};
-  using Message = std::variant<Prepared, Stop, KillLater, Repeat, RoomAgain>;
+  /// Its artifacts are stored, or cannot be.
+  struct Carried {
+    model::AttemptKey key;
+    model::Outcome outcome;
+  };
+  using Message = std::variant<Prepared, Stop, KillLater, Repeat, RoomAgain, Carried>;
+  /// A success whose artifacts are to be stored.
+  struct Cargo {
+    executor::Attempt offer;
+    std::string cwd, scratch;
+    std::map<std::string, std::string> artifacts;
+    model::Outcome outcome;
+  };
   /// A start to prepare, or an attempt that left more than files.
   using Job = std::variant<executor::Attempt, AttemptFiles>;
+  using Load = std::variant<Prepared, Cargo>;
 
   // Preparer.
   void PrepareLoop(const std::stop_token& stop);
@@ -125,6 +144,12 @@ class ProcessExecutor::Impl {
   static std::string FillCommand(const executor::Attempt& attempt, const executor::Rendered& texts,
                                  Prepared& prepared);
   Status OpenPipes(Prepared& prepared);
+
+  // Carriers.
+  void CarryLoop(const std::stop_token& stop);
+  void Carry(Load load);
+  void Place(Prepared& prepared, const std::stop_token& stop);
+  void Keep(Cargo& cargo, const std::stop_token& stop);
 
   // Loop.
   void RunLoop(const std::stop_token& stop);
@@ -137,11 +162,13 @@ class ProcessExecutor::Impl {
   void Handle(const supervisor::Started& started);
   void Handle(const supervisor::SpawnFailed& failed);
   void Handle(const supervisor::Ended& ended);
+  void Handle(Carried carried);
   void RecoverSupervisor();
   void ReadPipe(Pipe& pipe, std::size_t limit);
   void ClosePipe(Pipe& pipe);
   void Watch(int fd, std::uint64_t tag);
   void End(Running& running, model::Outcome outcome);
+  void Finish(Running& running, model::Outcome outcome);
   static void TakeOutput(const Running& running, model::Outcome& outcome);
   void StoreLines();
   void StoreWhatFits(const std::vector<Running*>& owners, std::vector<log_store::Batch>& batches);
@@ -182,18 +209,21 @@ class ProcessExecutor::Impl {
   executor::AttemptSink* sink_ = nullptr;
 
   mutable std::mutex mutex_;
-  std::condition_variable_any work_;  // the preparer's
-  std::condition_variable idle_;      // Drain's
+  std::condition_variable_any work_;   // the preparer's
+  std::condition_variable_any carry_;  // the carriers'
+  std::condition_variable idle_;       // Drain's
   // Guarded by mutex_.
   std::map<model::AttemptKey, Live> live_;
   std::map<model::AttemptKey, model::Outcome> ended_;
   std::deque<Job> jobs_;
+  std::deque<Load> loads_;
   std::deque<Message> messages_;
   bool closing_ = false;
   std::uint64_t executed_ = 0, failed_ = 0;
   Duration total_duration_{};
   std::vector<Duration> recent_durations_;
 
+  std::vector<std::jthread> carriers_;
   std::jthread preparer_, loop_;
 };
 

@@ -99,6 +99,8 @@ void ProcessExecutor::Impl::HandleMessages() {
       supervisor_.KillAt(WireKey(later->key), later->at);
     } else if (const auto* repeat = std::get_if<Repeat>(&message)) {
       RepeatEnd(repeat->key);
+    } else if (auto* carried = std::get_if<Carried>(&message)) {
+      Handle(std::move(*carried));
     } else {
       sink_->CapacityChanged();
     }
@@ -127,6 +129,7 @@ void ProcessExecutor::Impl::Launch(Prepared prepared) {
   running->capture.Watch(running->watch.get());
   running->command = prepared.request.argv.front();
   running->cwd = prepared.request.cwd;
+  running->artifacts = std::move(prepared.artifacts);
   running->out = {running.get(), log_store::Stream::kStdout, std::move(prepared.out)};
   running->err = {running.get(), log_store::Stream::kStderr, std::move(prepared.err)};
   Running& entry = *running;
@@ -157,7 +160,8 @@ void ProcessExecutor::Impl::Launch(Prepared prepared) {
 
 void ProcessExecutor::Impl::SendStop(const model::AttemptKey& key) {
   const auto running = running_.find(WireKey(key));
-  if (running == running_.end()) return;
+  // While its artifacts are stored, there is nothing to kill: the carrier sees the mark.
+  if (running == running_.end() || running->second->outcome) return;
   supervisor_.Kill(WireKey(key), running->second->offer.task().grace);
 }
 
@@ -236,10 +240,26 @@ void ProcessExecutor::Impl::End(Running& running, model::Outcome outcome) {
     ClosePipe(*pipe);
   }
   if (outcome.verdict == model::Verdict::kSucceeded) TakeOutput(running, outcome);
+  if (!running.capture.lines().empty()) unstored_.push_back(&running);
+  if (outcome.verdict != model::Verdict::kSucceeded || running.artifacts.empty())
+    return Finish(running, std::move(outcome));
+  running.outcome = outcome;
+  Carry(Cargo{.offer = running.offer,
+              .cwd = running.cwd,
+              .scratch = running.files.scratch,
+              .artifacts = running.artifacts,
+              .outcome = std::move(outcome)});
+}
+
+void ProcessExecutor::Impl::Handle(Carried carried) {
+  const auto running = running_.find(WireKey(carried.key));
+  if (running != running_.end()) Finish(*running->second, std::move(carried.outcome));
+}
+
+void ProcessExecutor::Impl::Finish(Running& running, model::Outcome outcome) {
   if (running.watch) running.watch->Judge(outcome);
   running.outcome = std::move(outcome);
   ended_now_.push_back(&running);
-  if (!running.capture.lines().empty()) unstored_.push_back(&running);
 }
 
 /// The supervisor was killed: nothing is said about its attempts before all they left is dead.

@@ -27,6 +27,14 @@ std::string EnvFileIsRelative(std::string_view file) {
       file);
 }
 
+std::string Artifacts(std::string_view task, std::string_view does) {
+  return fmt::format(
+      "task {} {} artifacts, which are kept on the engine's host, and workers are on others; run "
+      "it "
+      "there, or pass files by a place that all of them reach",
+      task, does);
+}
+
 bool Mentions(const model::Action& action, std::string_view word) {
   const auto has = [&](std::string_view text) { return text.find(word) != std::string_view::npos; };
   if (const auto* shell = std::get_if<model::ShellAction>(&action)) return has(shell->script);
@@ -44,6 +52,9 @@ std::string WhyNotElsewhere(const executor::Attempt& attempt) {
   for (const std::string& file : task.env_file)
     if (IsRelative(file) && !IsTemplate(file))
       return fmt::format("task {}: {}", task.id, EnvFileIsRelative(file));
+  if (!task.artifacts.empty()) return Artifacts(task.id, "leaves");
+  for (const TaskNo need : attempt.workflow->upstreams(attempt.key.task))
+    if (!attempt.workflow->task(need).artifacts.empty()) return Artifacts(task.id, "needs");
   if (Mentions(task.action, kScratch))
     return fmt::format(
         "task {} uses {}, a folder that the tasks of a run share, and workers on other hosts do "

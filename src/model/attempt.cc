@@ -82,6 +82,8 @@ std::string_view ReasonName(Reason reason) {
       return "unknown";
     case Reason::kCredentialCeiling:
       return "credential_ceiling";
+    case Reason::kArtifact:
+      return "artifact";
   }
   return "unknown";
 }

@@ -9,6 +9,7 @@
 
 #include "headworks/base/json.h"
 #include "headworks/base/text.h"
+#include "headworks/model/artifact.h"
 #include "headworks/model/resources.h"
 
 namespace headworks::model {
@@ -62,6 +63,7 @@ class FieldChecker {
   void CheckId(const std::string& at, const Task& task);
   void CheckPool(const std::string& at, const Task& task);
   void CheckQueue(const std::string& at, const Task& task);
+  void CheckArtifacts(const std::string& at, const Task& task);
 
   const WorkflowDefinition& definition_;
   FaultList& faults_;
@@ -273,6 +275,7 @@ void FieldChecker::CheckTask(const Task& task) {
   Range(at, "priority", task.priority, -1'000, 1'000);
   CheckPool(at, task);
   CheckQueue(at, task);
+  CheckArtifacts(at, task);
   for (auto& [field, message] : CheckResources(task.resources))
     faults_.Add("HW1111", fmt::format("{}.resources.{}", at, field), std::move(message));
 }
@@ -302,6 +305,29 @@ void FieldChecker::CheckQueue(const std::string& at, const Task& task) {
       faults_.Add("HW1122", fmt::format("{}.requires[{}]", at, i),
                   fmt::format("{} cannot be a label; use 1 to {} bytes of text",
                               QuoteJson(label.substr(0, kMaxLabelBytes)), kMaxLabelBytes));
+}
+
+void FieldChecker::CheckArtifacts(const std::string& at, const Task& task) {
+  if (task.artifacts.empty()) return;
+  if (std::holds_alternative<FunctionAction>(task.action))
+    faults_.Add(
+        "HW1124", at + ".artifacts",
+        "are files that a command leaves; a function gives its result back, so remove them");
+  if (task.artifacts.size() > kMaxArtifacts)
+    faults_.Add("HW1124", at + ".artifacts",
+                fmt::format("lists {} files; at most {}, so pack some together",
+                            task.artifacts.size(), kMaxArtifacts));
+  for (const auto& [name, path] : task.artifacts) {
+    const std::string field = fmt::format("{}.artifacts.{}", at, name);
+    if (!IsIdentifier(name, true))
+      faults_.Add("HW1123", field,
+                  fmt::format("{} cannot name an artifact; use letters, digits, _ and -, no digit "
+                              "or - first, at most 100",
+                              QuoteJson(name)));
+    Text(at + ".artifacts", name, path);
+    if (const std::string problem = ArtifactPathProblem(path); !problem.empty())
+      faults_.Add("HW1124", field, fmt::format("{} {}", QuoteJson(path), problem));
+  }
 }
 
 std::string FieldOf(TaskRole role, const std::string& id) {

@@ -226,6 +226,7 @@ void WriteTask(Writer& w, const Task& task) {
   w.Text("idempotency_key", task.idempotency_key);
   w.Text("output", OutputModeName(task.output.mode), OutputModeName(usual.output.mode));
   w.Json("output_type", task.output.type_json);
+  w.Map("artifacts", task.artifacts);
   w.Text("description", task.description);
   w.Map("labels", task.labels);
   w.End('}');
@@ -398,6 +399,7 @@ Task ReadTask(const json::object& object, bool& good) {
   r.Text("idempotency_key", task.idempotency_key);
   r.Name("output", kOutputModeNames, task.output.mode);
   r.Json("output_type", task.output.type_json);
+  r.Map("artifacts", task.artifacts);
   r.Text("description", task.description);
   r.Map("labels", task.labels);
   return task;

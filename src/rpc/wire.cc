@@ -265,7 +265,7 @@ Result<model::Outcome> FromWire(const v1::Outcome& from) {
     return Error{Code::kInvalidArgument, fmt::format("outcome: {} is no verdict; give 1 to 8",
                                                      static_cast<int>(from.verdict()))};
   // A newer worker's: what came of the attempt is its verdict.
-  constexpr auto kLastReason = static_cast<std::uint32_t>(model::Reason::kCredentialCeiling);
+  constexpr auto kLastReason = static_cast<std::uint32_t>(model::Reason::kArtifact);
   const auto reason = from.reason() > kLastReason ? model::Reason::kError
                                                   : static_cast<model::Reason>(from.reason());
   model::Outcome outcome{.verdict = static_cast<model::Verdict>(from.verdict()),

@@ -131,7 +131,8 @@ Result<std::unique_ptr<Runner>> TakenRun::OpenEngine() {
   RunnerOptions options = options_.runner;
   options.tenant = options_.tenant.value;
   options.database_url = "sqlite:" + folder_ + "/headworks.db";
-  options.scratch_dir.clear();
+  options.scratch_dir.clear();  // beside its store
+  options.artifact_dir.clear();
   options.drain_timeout = Duration(0);
   options.stop_commands_at = KillAt();
   HEADWORKS_ASSIGN(auto engine, Runner::Open(std::move(options)));

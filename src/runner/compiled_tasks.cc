@@ -56,10 +56,10 @@ class Compiler {
     else
       Note(field, made.error());
   }
-  void AddEnv(const std::map<std::string, std::string>& env,
+  void AddMap(const std::string& field, const std::map<std::string, std::string>& texts,
               std::map<std::string, expr::Template>& into) {
-    for (const auto& [name, text] : env)
-      if (HasTemplate(text)) Add("env." + name, text, into[name]);
+    for (const auto& [name, text] : texts)
+      if (HasTemplate(text)) Add(field + name, text, into[name]);
   }
   void AddList(std::string_view field, const std::vector<std::string>& texts,
                std::vector<expr::Template>& into) {
@@ -67,8 +67,9 @@ class Compiler {
     for (std::size_t i = 0; i < texts.size(); ++i) Add(field, texts[i], into[i]);
   }
   void CompileTexts(CompiledTask& compiled) {
-    AddEnv(workflow_.definition().env, compiled.workflow_env);
-    AddEnv(task_.env, compiled.env);
+    AddMap("env.", workflow_.definition().env, compiled.workflow_env);
+    AddMap("env.", task_.env, compiled.env);
+    AddMap("artifacts.", task_.artifacts, compiled.artifacts);
     AddList("env_file", task_.env_file, compiled.env_file);
     Add("cwd", task_.cwd, compiled.cwd);
     Add("idempotency_key", task_.idempotency_key, compiled.idempotency_key);
@@ -102,7 +103,7 @@ bool HasTemplates(const model::Workflow& workflow, const model::Task& task) {
          (exec && std::ranges::any_of(exec->argv, HasTemplate)) || AnyValueHasTemplate(task.env) ||
          AnyValueHasTemplate(workflow.definition().env) ||
          std::ranges::any_of(task.env_file, HasTemplate) || HasTemplate(task.cwd) ||
-         HasTemplate(task.idempotency_key);
+         HasTemplate(task.idempotency_key) || AnyValueHasTemplate(task.artifacts);
 }
 
 Result<std::shared_ptr<const CompiledTask>> CompiledTasks::Of(const model::Workflow& workflow,

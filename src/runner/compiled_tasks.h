@@ -22,7 +22,7 @@ namespace headworks {
 struct CompiledTask {
   std::vector<expr::Program> when;
   /// Of the workflow, then of the task; only those with expressions in them.
-  std::map<std::string, expr::Template> workflow_env, env;
+  std::map<std::string, expr::Template> workflow_env, env, artifacts;
   std::vector<expr::Template> argv, env_file;
   expr::Template cwd, idempotency_key;
   std::optional<expr::ShellTemplate> script;

@@ -2,27 +2,26 @@
 
 namespace headworks {
 
-Janitor::Janitor(std::function<void(const Deleted&)> remove)
-    : remove_(std::move(remove)), thread_([this](const std::stop_token& stop) { Loop(stop); }) {}
+Janitor::Janitor() : thread_([this](const std::stop_token& stop) { Loop(stop); }) {}
 
 Janitor::~Janitor() {
   thread_.request_stop();
   thread_.join();
 }
 
-void Janitor::Add(Deleted run) {
+void Janitor::Add(std::function<void()> work) {
   const std::scoped_lock lock(mutex_);
-  left_.push_back(std::move(run));
+  left_.push_back(std::move(work));
   added_.notify_one();
 }
 
 void Janitor::Loop(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (added_.wait(lock, stop, [this] { return !left_.empty(); })) {
-    const Deleted run = std::move(left_.front());
+    const std::function<void()> work = std::move(left_.front());
     left_.pop_front();
     lock.unlock();
-    remove_(run);
+    work();
     lock.lock();
   }
 }

@@ -7,35 +7,26 @@
 #include <stop_token>
 #include <thread>
 
-#include "headworks/base/ids.h"
-
 namespace headworks {
 
-/// Removes what deleted runs leave outside the store (logs, scratch folders), on a thread of its
-/// own, because it may take long and no round shall wait for it.
+/// Removes what deleted runs leave outside the store (logs, scratch folders, artifacts), on a
+/// thread of its own, because it may take long and no round shall wait for it.
 ///
 /// Life.  The destructor first does what is left.  A crash in between leaves files, never rows.
 /// Threads.  All methods may be called concurrently.
 class Janitor {
  public:
-  struct Deleted {
-    TenantId tenant;
-    RunNo run;
-    RunId run_id;
-  };
-
-  explicit Janitor(std::function<void(const Deleted&)> remove);
+  Janitor();
   ~Janitor();
 
-  void Add(Deleted run);
+  void Add(std::function<void()> work);
 
  private:
   void Loop(const std::stop_token& stop);
 
-  const std::function<void(const Deleted&)> remove_;
   std::mutex mutex_;
   std::condition_variable_any added_;
-  std::deque<Deleted> left_;
+  std::deque<std::function<void()>> left_;
   std::jthread thread_;  // last: it uses all of the above
 };
 

@@ -1,5 +1,7 @@
 #include "run_context.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/json.hpp>
 #include <string>
@@ -8,6 +10,7 @@
 
 #include "headworks/base/json.h"
 #include "headworks/base/time.h"
+#include "headworks/model/artifact.h"
 #include "headworks/model/declared_type.h"
 #include "headworks/spec/params.h"
 
@@ -31,15 +34,31 @@ json::value Combination(const model::Task& task) {
 }
 
 /// Adds an instance of a matrix beside those that stand there already.
-void AddInstance(json::object& needs, const model::Task& task, json::value state,
-                 json::value output) {
+void AddInstance(json::object& needs, const model::Task& task, json::object need) {
   json::object& group = needs.emplace(task.group, json::object()).first->value().as_object();
   const auto add = [&](std::string_view key, json::value value) {
     group.emplace(key, json::array()).first->value().as_array().push_back(std::move(value));
   };
-  add("states", std::move(state));
-  add("outputs", std::move(output));
+  add("states", std::move(need.at("state")));
+  add("outputs", std::move(need.at("output")));
   add("matrices", Combination(task));
+  if (json::value* artifacts = need.if_contains("artifacts"))
+    add("artifacts", std::move(*artifacts));
+}
+
+/// What `task` has left, by the paths that it will have.
+json::object Artifacts(ArtifactsOf& of, const model::Task& task, TaskNo no,
+                       const model::Artifacts& left) {
+  // An id may hold anything that a matrix does; no other one has a dot in it.
+  const std::string folder =
+      task.group.empty() ? task.id : fmt::format("{}.{}", task.group, no.value);
+  json::object paths;
+  for (const auto& [name, artifact] : left) {
+    std::string path = fmt::format("{}/{}/{}/{}", of.folder, folder, name, artifact.file);
+    paths[name] = path;
+    of.needed.push_back({artifact, fmt::format("{}.{}", task.id, name), std::move(path)});
+  }
+  return paths;
 }
 
 Result<json::object> Needs(store::RunQuery& query, const ContextOf& of) {
@@ -54,15 +73,18 @@ Result<json::object> Needs(store::RunQuery& query, const ContextOf& of) {
   for (std::size_t i = 0; i < upstreams.size(); ++i) {
     const model::Task& task = of.workflow.task(upstreams[i]);
     json::value state = json::string(model::TaskStateName(ends[i].state));
-    HEADWORKS_ASSIGN(json::value output, ReadStored(ends[i].output));
+    HEADWORKS_ASSIGN(const model::TaskResult result, model::ReadResult(ends[i].output));
+    HEADWORKS_ASSIGN(json::value output, ReadStored(result.output));
+    json::object need{{"state", std::move(state)}, {"output", std::move(output)}};
+    if (of.artifacts != nullptr && !task.artifacts.empty())
+      need["artifacts"] = Artifacts(*of.artifacts, task, upstreams[i], result.artifacts);
     if (task.group.empty()) {
-      needs[task.id] = json::object{{"state", std::move(state)}, {"output", std::move(output)}};
+      needs[task.id] = std::move(need);
     } else if (is_alone(task.group)) {
-      needs[task.group] = json::object{{"state", std::move(state)},
-                                       {"output", std::move(output)},
-                                       {"matrix", Combination(task)}};
+      need["matrix"] = Combination(task);
+      needs[task.group] = std::move(need);
     } else {
-      AddInstance(needs, task, std::move(state), std::move(output));
+      AddInstance(needs, task, std::move(need));
     }
   }
   return needs;

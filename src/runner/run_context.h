@@ -1,13 +1,23 @@
 #pragma once
 
 #include <boost/json/object.hpp>
+#include <string>
+#include <vector>
 
 #include "headworks/base/ids.h"
 #include "headworks/base/result.h"
+#include "headworks/executor/executor.h"
 #include "headworks/model/workflow.h"
 #include "headworks/store/run_store.h"
 
 namespace headworks {
+
+/// Where the artifacts that a task needs will be, and which they are.
+struct ArtifactsOf {
+  /// Absolute.
+  const std::string& folder;
+  std::vector<executor::NeededArtifact> needed;
+};
 
 /// A task run whose context is wanted.
 struct ContextOf {
@@ -16,15 +26,18 @@ struct ContextOf {
   const RunId& run_id;
   TaskNo task;
   const model::Workflow& workflow;
+  /// Null: it sees none.
+  ArtifactsOf* artifacts = nullptr;
 };
 
 /// What a task sees of its run, under the names that expressions use: `params`, `input`, `needs`,
 /// `run`, `slot`, `matrix`.
 ///
 /// `needs` has a member for each upstream: {"state", "output"}, of a matrix's instance also
-/// {"matrix"}.  Of a matrix of which several instances are needed there is one member, by the id
-/// that was written: {"states": [...], "outputs": [...], "matrices": [...]}, in one order.
-/// `run`: {"id", "workflow", "created_at", "date"} (both times UTC), for `finally` tasks also
+/// {"matrix"}, of a task with artifacts also {"artifacts"}: the path of each by its name.  Of a
+/// matrix of which several instances are needed there is one member, by the id that was written:
+/// {"states": [...], "outputs": [...], "matrices": [...], "artifacts": [...]}, in one order. `run`:
+/// {"id", "workflow", "created_at", "date"} (both times UTC), for `finally` tasks also
 /// {"outcome", "failed_tasks"} (ids of those that make the run fail, at most kMostFailedTasks).
 /// `slot` is null in a run that no schedule started.
 inline constexpr std::size_t kMostFailedTasks = 1'000;

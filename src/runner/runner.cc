@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <boost/json.hpp>
 #include <condition_variable>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include <thread>
 
 #include "controls.h"
+#include "headworks/artifact_store_files/file_artifact_store.h"
 #include "headworks/base/json.h"
 #include "headworks/base/random.h"
 #include "headworks/base/steady_clock.h"
@@ -27,6 +29,7 @@
 #include "headworks/executor_queue/queue_executor.h"
 #include "headworks/log_store/memory_log_store.h"
 #include "headworks/log_store_sqlite/sqlite_log_store.h"
+#include "headworks/model/artifact.h"
 #include "headworks/model/resources.h"
 #include "headworks/spec/params.h"
 #include "headworks/store_memory/memory_store.h"
@@ -68,16 +71,24 @@ class LogLines final : public executor_inline::LineSink {
   log_store::LogStore& logs_;
 };
 
+struct DeletedRun {
+  TenantId tenant;
+  RunNo run;
+  RunId run_id;
+};
+
 /// Tells those who wait for a run, and the embedder, what was committed.
 class Watcher final : public engine::Observer {
  public:
   Watcher(std::function<void(const RunEvent&)> on_event,
-          std::function<void(const Janitor::Deleted&)> remove)
-      : on_event_(std::move(on_event)), janitor_(std::in_place, std::move(remove)) {}
+          std::function<void(const DeletedRun&)> remove)
+      : on_event_(std::move(on_event)), remove_(std::move(remove)) {}
 
   void Deleted(const TenantId& tenant, RunNo run, const RunId& run_id) override {
-    janitor_->Add({tenant, run, run_id});
+    Later([this, run = DeletedRun{tenant, run, run_id}] { remove_(run); });
   }
+  /// Calls it on the janitor's thread.
+  void Later(std::function<void()> work) { janitor_->Add(std::move(work)); }
   /// Removes what is left to remove.  Nothing is committed any more.
   void Finish() { janitor_.reset(); }
 
@@ -107,10 +118,11 @@ class Watcher final : public engine::Observer {
 
  private:
   const std::function<void(const RunEvent&)> on_event_;
+  const std::function<void(const DeletedRun&)> remove_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t ends_ = 0;
-  std::optional<Janitor> janitor_;
+  std::optional<Janitor> janitor_{std::in_place};
 };
 
 /// Why the `when` of a task has no value.
@@ -205,6 +217,7 @@ struct Runner::Parts {
   task_queue::Queues* queues = nullptr;  // of the database
   std::unique_ptr<task_queue::Sweeper> sweeper;
   std::unique_ptr<log_store::LogStore> logs;
+  std::unique_ptr<artifact_store::ArtifactStore> artifacts;
   CompiledTasks compiled;
   std::unique_ptr<StoreResolver> resolver;
   std::unique_ptr<Watcher> watcher;
@@ -227,11 +240,13 @@ struct Runner::Parts {
   std::mutex cache_mutex;
   std::map<std::string, std::shared_ptr<const model::Workflow>> versions;
 
+  std::atomic<bool> closing = false;
   std::mutex shutdown_mutex;
   bool shut_down = false;
 
   Status OpenStores();
-  void RemoveTraces(const Janitor::Deleted& run);
+  void RemoveTraces(const DeletedRun& run);
+  void SweepArtifacts();
   Status TakeOwnership();
   Status DeclarePools();
   bool IsRouted(std::string_view key) const;
@@ -278,11 +293,14 @@ Status Runner::Parts::OpenStores() {
     database = std::move(opened);
     HEADWORKS_ASSIGN(logs, log_store_sqlite::OpenSqliteLogStore(path + "-logs"));
     state_dir = path + "-state";
+    if (options.artifact_dir.empty()) options.artifact_dir = path + "-artifacts";
   } else {
     return Error{Code::kInvalidArgument,
                  fmt::format("database_url '{}' is not known; write sqlite:PATH or memory:", url)};
   }
   if (!options.scratch_dir.empty()) state_dir = options.scratch_dir;
+  if (options.artifact_dir.empty()) options.artifact_dir = (state_dir / "artifacts").string();
+  artifacts = artifact_store_files::NewFileArtifactStore(fs::absolute(options.artifact_dir));
   if (!options.registry) {
     own_registry = std::make_unique<TaskRegistry>();
     HEADWORKS_TRY(own_registry->RegisterLinked());
@@ -290,16 +308,30 @@ Status Runner::Parts::OpenStores() {
   }
   registry = options.registry;
   watcher = std::make_unique<Watcher>(options.on_event,
-                                      [this](const Janitor::Deleted& run) { RemoveTraces(run); });
+                                      [this](const DeletedRun& run) { RemoveTraces(run); });
   return {};
 }
 
-void Runner::Parts::RemoveTraces(const Janitor::Deleted& run) {
+void Runner::Parts::RemoveTraces(const DeletedRun& run) {
   Status removed = logs->DeleteRun(run.tenant, run.run);
   if (removed) removed = process_executor->RemoveScratch(run.run_id);
+  if (removed) removed = artifacts->Remove({run.tenant, run.run_id});
   if (!removed)
     logger->Warning("what a deleted run left cannot be removed",
                     {{"run", run.run_id.value}, {"error", removed.error().message}});
+}
+
+/// What runs left that were deleted while nobody could remove it.
+void Runner::Parts::SweepArtifacts() {
+  const Status swept = artifacts->Sweep([this](const artifact_store::Owner& owner) -> Result<bool> {
+    if (closing) return Error{Code::kCancelled, "closing"};  // the next Open's
+    const auto run = database->query().GetRun(owner.tenant, owner.run.value);
+    if (!run && run.error().code != Code::kNotFound) return Error(run.error());
+    return run.has_value();
+  });
+  if (!swept && swept.error().code != Code::kCancelled)
+    logger->Warning("artifacts of deleted runs cannot be removed",
+                    {{"error", swept.error().message}});
 }
 
 bool Runner::Parts::IsRouted(std::string_view key) const {
@@ -338,6 +370,7 @@ Status Runner::Parts::OpenExecutors() {
       .store_id = Sha256Hex(id).substr(0, 16),
       .max_concurrent = options.max_concurrent_tasks,
       .max_log_bytes = options.max_log_bytes,
+      .max_artifact_bytes = options.max_artifact_bytes,
       .kill_all_at = options.stop_commands_at};
   if (!path.empty()) {
     HEADWORKS_ASSIGN(const RunNo first_run, engine->FirstRun());
@@ -359,7 +392,8 @@ Status Runner::Parts::OpenExecutors() {
                                                            .log_store = *logs,
                                                            .clock = clock,
                                                            .log = *logger,
-                                                           .ledger = ledger.get()}));
+                                                           .ledger = ledger.get(),
+                                                           .artifacts = artifacts.get()}));
   const auto add = [&](const std::string& key, executor::Executor& executor) -> Status {
     HEADWORKS_TRY(dispatcher->RegisterExecutor(key, executor));
     if (IsRouted(key)) executors.emplace_back(key, &executor);
@@ -475,6 +509,7 @@ Status Runner::Parts::StartEngine() {
   HEADWORKS_TRY(buffer->Start(*engine, *engine));
   sweeper = std::make_unique<task_queue::Sweeper>(queues->admin(), clock, *logger);
   sweeper->Start();
+  watcher->Later([this] { SweepArtifacts(); });
   loop = std::make_unique<engine::EngineLoop>(*engine);
   loop->Start();
   control = std::make_unique<EngineControl>(*engine);
@@ -532,6 +567,7 @@ store::Inbox& Runner::inbox() { return parts_->database->inbox(); }
 store::LimitStore& Runner::limits() { return parts_->database->limits(); }
 task_queue::Queues& Runner::queues() { return *parts_->queues; }
 log_store::LogStore& Runner::logs() { return *parts_->logs; }
+artifact_store::ArtifactStore& Runner::artifacts() { return *parts_->artifacts; }
 worker_api::EngineService* Runner::worker_service() { return parts_->queue_executor.get(); }
 
 Status Runner::Register(const std::shared_ptr<const model::Workflow>& workflow,
@@ -724,6 +760,7 @@ Status Runner::Shutdown() {
   Parts& p = *parts_;
   const std::scoped_lock lock(p.shutdown_mutex);
   if (std::exchange(p.shut_down, true)) return {};
+  p.closing = true;
   Status status;
   if (p.engine) {
     // A drain that ran out of time is no error here: what is left is stopped, and runs again.
@@ -826,7 +863,8 @@ Result<std::string> RunHandle::Output(std::string_view task_id) const {
                  fmt::format("{} is a matrix of {} tasks; name one of them, such as {}", task_id,
                              tasks.size(), workflow->task(tasks.front()).id)};
   HEADWORKS_ASSIGN(auto ends, runner_->query().ReadEnds(header.tenant, run_, tasks));
-  return std::move(ends.front().output);
+  HEADWORKS_ASSIGN(auto result, model::ReadResult(ends.front().output));
+  return std::move(result.output);
 }
 
 headworks::Status RunHandle::Send(control::Command command) const {

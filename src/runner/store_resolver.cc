@@ -57,6 +57,9 @@ Result<executor::Rendered> Render(const model::Workflow& workflow, const model::
   rendered.env = renderer.Environment(task.env, compiled.env);
   rendered.env_file = renderer.Texts("env_file", compiled.env_file);
   rendered.cwd = renderer.Text("cwd", compiled.cwd);
+  rendered.artifacts = task.artifacts;
+  for (const auto& [name, text] : compiled.artifacts)
+    rendered.artifacts[name] = renderer.Text("artifacts." + name, text);
   rendered.idempotency_key = renderer.Text("idempotency_key", compiled.idempotency_key);
   rendered.action = task.action;
   if (auto* exec = std::get_if<model::ExecAction>(&rendered.action))
@@ -73,12 +76,15 @@ Result<executor::Rendered> Render(const model::Workflow& workflow, const model::
 }  // namespace
 
 Result<executor::Resolved> StoreResolver::Resolve(const executor::Attempt& attempt) {
-  const ContextOf of{attempt.key.tenant, attempt.key.run, attempt.run_id, attempt.key.task,
-                     *attempt.workflow};
+  ArtifactsOf artifacts{.folder = attempt.artifact_dir, .needed = {}};
+  const ContextOf of{attempt.key.tenant, attempt.key.run,
+                     attempt.run_id,     attempt.key.task,
+                     *attempt.workflow,  attempt.artifact_dir.empty() ? nullptr : &artifacts};
   HEADWORKS_ASSIGN(json::object context, ReadRunContext(query_, of));
   executor::Resolved resolved{.context_json = json::serialize(context),
                               .merged_json = json::serialize(MergedContext(context, of)),
-                              .rendered = {}};
+                              .rendered = {},
+                              .artifacts = std::move(artifacts.needed)};
   if (!HasTemplates(*attempt.workflow, attempt.task())) return resolved;
   HEADWORKS_ASSIGN(const auto compiled, compiled_.Of(*attempt.workflow, attempt.key.task));
   TypeNumbers(context, of);

@@ -258,6 +258,7 @@ json::object TaskJson(const model::Workflow& workflow, const std::vector<TaskNo>
   AddList(object, "env_file", task.env_file);
   AddList(object, "inherit_env", task.inherit_env);
   AddOutput(object, task.output);
+  AddMap(object, "artifacts", task.artifacts);
   if (json::object retry = RetryJson(task, effective); !retry.empty())
     object["retry"] = std::move(retry);
   if (effective || task.Says(model::Gap::kTimeout)) object["timeout"] = Exactly(task.timeout);

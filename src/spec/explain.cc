@@ -173,6 +173,17 @@ constexpr auto kExplanations = std::to_array<Explanation>({
     {"HW1122", "a queue or label that is not taken",
      "`queue` names a queue of workers: letters, digits, _ and -, at most 64. `requires` lists "
      "labels that a worker must have, such as `gpu` or `region=eu`: at most 64 of 1 to 128 bytes."},
+    {"HW1123", "a name of an artifact that is not taken",
+     "Tasks that need it read the path of an artifact by its name: needs.build.artifacts.report. "
+     "The name has letters, digits, _ and -, no digit or - first, and at most 100 characters; one "
+     "with a - is written needs.build.artifacts[\"test-report\"]."},
+    {"HW1124", "an artifact that is not taken",
+     "An artifact is one file that a command leaves, named by its path below the working folder of "
+     "the task, or below the folder that the tasks of a run share:\n"
+     "  artifacts: {report: out/report.pdf, model: $HEADWORKS_SCRATCH/model.bin}\n"
+     "A path that is absolute, or leads out by '..', would take files that are not the task's; "
+     "copy "
+     "them first. Of a folder, pack one file (tar -czf out.tgz out). A task has at most 100."},
     {"HW1201", "an unknown parameter",
      "-p name=value sets a parameter that the workflow declares under `params`. The message names "
      "the nearest one."},
@@ -198,7 +209,8 @@ constexpr auto kExplanations = std::to_array<Explanation>({
     {"HW1302", "a name that does not exist here",
      "Expressions know params, input, needs, run, slot, in the texts of a task also env, and in a "
      "task with a matrix also matrix. needs has the tasks that this task needs, no others, each "
-     "with state and output (of several instances of a matrix: states, outputs, matrices). "
+     "with state and output (of several instances of a matrix: states, outputs, matrices), and, in "
+     "the texts of a command, artifacts where it declares some. "
      "run.outcome and run.failed_tasks are known under finally. What stands at the workflow, or "
      "under defaults, knows no needs and no matrix; a parameter's default knows run and slot. A "
      "task whose id has a - is needs[\"a-b\"]."},

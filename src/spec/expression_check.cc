@@ -129,6 +129,11 @@ std::string ExpressionChecker::Hint(const ExpressionUse& use, std::string_view t
           "the default of {} is computed once the run is made, and a key is needed before; give "
           "it a fixed default or none, or take another value",
           name);
+  if (use.task != kNoTask && name == "artifacts" && before.find("needs") != before.npos)
+    return use.type == ValueType::kWhen
+               ? "; files are there once the task runs, and its conditions are asked before: let "
+                 "the needed task say it by its output"
+               : "; the needed task declares none";
   if (use.task == kNoTask && (name == "needs" || name == "matrix"))
     return fmt::format("; {} is known in a task only", name);
   if (before.ends_with("run.") && (name == "outcome" || name == "failed_tasks"))

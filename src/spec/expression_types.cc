@@ -183,16 +183,23 @@ Type ExpressionTypes::EnvType(const model::Task& task) const {
   return Type::Object(std::move(fields), false);
 }
 
-Type ExpressionTypes::NeedType(std::size_t task, std::size_t need) const {
+Type ExpressionTypes::NeedType(std::size_t task, std::size_t need, bool rendered) const {
   const model::Task& needed = draft_.definition.tasks[need];
   const Type state = StateType(draft_.definition.tasks[task].trigger_rule);
   Fields one = {{"state", state}, {"output", OutputType(needed)}};
+  Fields many = {{"states", Type::List(state)}, {"outputs", Type::List(OutputType(needed))}};
+  // Files come to commands, once their conditions hold.
+  if (rendered && !needed.artifacts.empty() &&
+      !std::holds_alternative<model::FunctionAction>(draft_.definition.tasks[task].action)) {
+    Fields paths;
+    for (const auto& [name, path] : needed.artifacts) paths.push_back({name, Type::Kind::kString});
+    one.push_back({"artifacts", Type::Object(paths, false)});
+    many.push_back({"artifacts", Type::List(Type::Object(std::move(paths), false))});
+  }
   const Matrix* matrix = MatrixOf(need);
   if (matrix == nullptr) return Type::Object(std::move(one), false);
   one.push_back({"matrix", OfMatrix(*matrix)});
-  Fields many = {{"states", Type::List(state)},
-                 {"outputs", Type::List(OutputType(needed))},
-                 {"matrices", Type::List(OfMatrix(*matrix))}};
+  many.push_back({"matrices", Type::List(OfMatrix(*matrix))});
   switch (NeededInstances(MatrixOf(task), *matrix)) {
     case Instances::kOne:
       return Type::Object(std::move(one), false);
@@ -204,14 +211,15 @@ Type ExpressionTypes::NeedType(std::size_t task, std::size_t need) const {
   return {};
 }
 
-Type ExpressionTypes::NeedsType(std::size_t task) const {
+Type ExpressionTypes::NeedsType(std::size_t task, bool rendered) const {
   Fields fields;
   std::unordered_set<std::string_view> seen;
   for (const std::string& need : draft_.definition.tasks[task].needs) {
     const auto found = by_id_.find(need);
     if (!seen.insert(need).second) continue;
     // One that does not exist is a fault already, and not worth a second.
-    fields.push_back({need, found == by_id_.end() ? Type() : NeedType(task, found->second)});
+    fields.push_back(
+        {need, found == by_id_.end() ? Type() : NeedType(task, found->second, rendered)});
   }
   return Type::Object(std::move(fields), false);
 }
@@ -246,7 +254,7 @@ expr::Environment ExpressionTypes::OfTask(std::size_t task, bool rendered) const
   expr::Environment environment;
   Declare(environment, "params", params_);
   Declare(environment, "input", Type::Object({}, true));
-  Declare(environment, "needs", NeedsType(task));
+  Declare(environment, "needs", NeedsType(task, rendered));
   Declare(environment, "run", of.role == model::TaskRole::kFinally ? run_of_finally_ : run_);
   Declare(environment, "slot", {});
   // A condition about the combination decides for the other texts of the task.

@@ -37,8 +37,8 @@ class ExpressionTypes {
 
  private:
   const Matrix* MatrixOf(std::size_t task) const;
-  expr::Type NeedsType(std::size_t task) const;
-  expr::Type NeedType(std::size_t task, std::size_t need) const;
+  expr::Type NeedsType(std::size_t task, bool rendered) const;
+  expr::Type NeedType(std::size_t task, std::size_t need, bool rendered) const;
   expr::Type EnvType(const model::Task& task) const;
 
   const WorkflowDraft& draft_;

@@ -485,6 +485,15 @@ constexpr auto kTaskKeys = std::to_array<Entry<TaskDraft>>({
       .text = "Where the result of a command is taken from, and which fields it has.",
       .in_defaults = true},
      [](Reader& r, NodeNo v, TaskDraft& t) { r.Output(v, t.output); }},
+    {{.name = "artifacts",
+      .type = Type::kTemplateMap,
+      .usual = "{}",
+      .example = "{report: out/report.pdf}",
+      .since = kSince,
+      .text = "Files that the command leaves for other tasks, by name: paths below its working "
+              "folder, or below `$HEADWORKS_SCRATCH/`. Tasks that need it read "
+              "`needs.ID.artifacts.NAME`."},
+     [](Reader& r, NodeNo v, TaskDraft& t) { r.Artifacts(v, t.artifacts); }},
     {{.name = "resources",
       .type = Type::kResources,
       .usual = "{}",
@@ -687,7 +696,6 @@ constexpr auto kReserved = std::to_array<ReservedKey>({
     {"image", "comes with containers", "call docker or podman in the command"},
     {"container", "comes with containers", "call docker or podman in the command"},
     {"secrets", "comes with the secret store", "name the variable under inherit_env"},
-    {"artifacts", "comes with the artifact store", "write to $HEADWORKS_SCRATCH, pass the path"},
     {"notify", "comes with notifications", "add a task under finally that tells"},
     {"foreach", "comes with mapped tasks", "matrix takes values that the file lists"},
     {"workflow", "comes with workflows in workflows", "call `headworks run` in a task"},

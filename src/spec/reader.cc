@@ -214,6 +214,15 @@ void Reader::TextMap(NodeNo no, std::string_view wanted, std::map<std::string, s
   }
 }
 
+void Reader::Artifacts(NodeNo no, std::map<std::string, std::string>& into) {
+  TextMap(no, "artifacts takes a map from names to paths", into);
+  if (!Is(no, Kind::kMap)) return;
+  // A path that could not be read has its fault, and needs no other.
+  for (std::uint32_t i = 0; i < tree_[no].size; ++i)
+    if (!Is(tree_.Value(no, i), Kind::kScalar))
+      into.insert_or_assign(std::string(tree_.Text(tree_.Key(no, i))), "_");
+}
+
 std::optional<std::size_t> Reader::Choice(NodeNo no, std::span<const std::string_view> names) {
   const std::string_view text = Is(no, Kind::kScalar) ? tree_.Text(no) : "";
   const auto found = std::ranges::find(names, text);

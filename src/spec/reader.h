@@ -92,6 +92,7 @@ class Reader {
   void Texts(NodeNo no, std::string_view wanted, std::vector<std::string>& into);
   /// Adds to `into`; a name that is there already gets the new value.
   void TextMap(NodeNo no, std::string_view wanted, std::map<std::string, std::string>& into);
+  void Artifacts(NodeNo no, std::map<std::string, std::string>& into);
   /// The position of the value in `names`.
   std::optional<std::size_t> Choice(NodeNo no, std::span<const std::string_view> names);
   void Pattern(NodeNo no, std::string& into);

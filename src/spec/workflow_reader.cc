@@ -445,7 +445,7 @@ void Reader::CheckActions(NodeNo key, NodeNo map, TaskDraft& task) {
 
 /// What is for commands only; from `defaults` it comes to nothing.
 void Reader::CheckFunction(NodeNo map, TaskDraft& task) {
-  for (const std::string_view name : {"env", "env_file", "inherit_env", "cwd"})
+  for (const std::string_view name : {"env", "env_file", "inherit_env", "cwd", "artifacts"})
     if (const NodeNo no = FindKey(map, name); no != kNone)
       Fault("HW1014", no,
             fmt::format("{} is for run and exec: a function runs in the process of the program; "
@@ -455,6 +455,7 @@ void Reader::CheckFunction(NodeNo map, TaskDraft& task) {
   task.env_file.clear();
   task.inherit_env.clear();
   task.cwd.clear();
+  task.artifacts.clear();
   task.output.mode = model::OutputMode::kFile;
   const NodeNo output = ValueOf(map, "output");
   const NodeNo from = output == kNone || Is(output, Kind::kMap) ? FindKey(output, "from") : output;
@@ -608,7 +609,8 @@ void AddModelFaults(const YamlTree& tree, const std::vector<model::Fault>& fault
       source.AddWhole(fault.code, fault.message);
       continue;
     }
-    constexpr std::array<std::string_view, 4> kOfKey = {"HW1103", "HW1104", "HW1112", "HW1113"};
+    constexpr std::array<std::string_view, 5> kOfKey = {"HW1103", "HW1104", "HW1112", "HW1113",
+                                                        "HW1123"};
     const bool of_key = std::ranges::find(kOfKey, fault.code) != kOfKey.end();
     const Place place = FieldLocator(tree).Locate(fault.field, of_key);
     source.Add(fault.code, place, fault.message);

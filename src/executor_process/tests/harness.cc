@@ -166,7 +166,8 @@ void ExecutorTest::Open() {
                                                   .log_store = *logs_,
                                                   .clock = clock_,
                                                   .log = log_,
-                                                  .ledger = ledger_.get()});
+                                                  .ledger = ledger_.get(),
+                                                  .artifacts = artifacts_.get()});
   ASSERT_TRUE(opened) << opened.error().message;
   executor_ = *std::move(opened);
   ASSERT_TRUE(executor_->Start(sink_));

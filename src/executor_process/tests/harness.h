@@ -80,9 +80,16 @@ class RecordingSink final : public executor::AttemptSink {
 
 class FixedResolver final : public executor::Resolver {
  public:
-  Result<executor::Resolved> Resolve(const executor::Attempt&) override {
-    return executor::Resolved{.context_json = context, .merged_json = "{}"};
+  Result<executor::Resolved> Resolve(const executor::Attempt& attempt) override {
+    executor::Resolved resolved{.context_json = context, .merged_json = "{}"};
+    for (executor::NeededArtifact needed : artifacts) {
+      needed.path = attempt.artifact_dir + "/" + needed.path;
+      resolved.artifacts.push_back(std::move(needed));
+    }
+    return resolved;
   }
+  /// With paths below Attempt::artifact_dir.
+  std::vector<executor::NeededArtifact> artifacts;
   std::string context = R"({"input":{"x":1}})";
 };
 
@@ -123,6 +130,7 @@ class ExecutorTest : public ::testing::Test {
   std::unique_ptr<log_store::LogStore> logs_ = log_store::NewMemoryLogStore();
   RecordingSink sink_;
   std::unique_ptr<executor::StartLedger> ledger_;
+  std::unique_ptr<artifact_store::ArtifactStore> artifacts_;
   std::unique_ptr<ProcessExecutor> executor_;
   std::int64_t last_epoch_ = 0;
 };

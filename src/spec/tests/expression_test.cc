@@ -55,6 +55,33 @@ TEST(Expressions, WhatIsDeclaredIsKnown) {
     EXPECT_EQ(MessageOf(Exec(good)), "") << good;
 }
 
+TEST(Expressions, ArtifactsAreKnownWhereFilesAre) {
+  const auto file = [](std::string_view lines) {
+    return fmt::format(
+        "version: 1\ntasks:\n  a: {{run: x, artifacts: {{report: r.txt, a-b: s}}}}\n  none: {{run: "
+        "x}}\n"
+        "  m: {{run: x, artifacts: {{out: o}}, matrix: {{os: [a, b]}}}}\n"
+        "  t:\n    needs: [a, none, m]\n{}",
+        lines);
+  };
+  const auto exec = [&](std::string_view text) {
+    return file(fmt::format("    exec: [x, \"${{{{ {} }}}}\"]\n", text));
+  };
+  for (const char* good : {"needs.a.artifacts.report", "needs.a.artifacts['a-b']",
+                           "needs.m.artifacts[0].out", "needs.m.artifacts.map(f, f.out).join(' ')"})
+    EXPECT_EQ(MessageOf(exec(good)), "") << good;
+  ExpectSays(exec("needs.a.artifacts.reprot"), "report");
+  EXPECT_EQ(FaultsOf(exec("needs.a.artifacts.reprot")).size(), 1U);
+  ExpectSays(exec("needs.a.artifacts.reprot"), "HW1302");
+  ExpectSays(exec("needs.none.artifacts.x"), "the needed task declares none");
+  ExpectSays(exec("needs.m.artifacts.out"), "HW130");
+  ExpectSays(exec("needs.a.artifacts.report + 1"), "HW1303");
+  ExpectSays(file("    run: x\n    when: needs.a.artifacts.report != ''\n"),
+             "conditions are asked before");
+  ExpectSays(file("    function: f\n    idempotency_key: ${{ needs.a.artifacts.report }}\n"),
+             "HW1302");
+}
+
 TEST(Expressions, FaultsHaveCodesByKind) {
   const auto codes = [](std::string_view expression) {
     Faults faults = FaultsOf(When(expression));

@@ -167,6 +167,21 @@ TEST(Language, QueuesAndLabelsAreCheckedWherePeopleWroteThem) {
   ExpectSays(Task("requires: ['']"), "HW1122 \"\" cannot be a label");
 }
 
+TEST(Language, ArtifactsAreCheckedWherePeopleWroteThem) {
+  const auto file = [](std::string_view artifacts) {
+    return fmt::format("version: 1\ntasks:\n  a:\n    run: x\n    artifacts:\n{}", artifacts);
+  };
+  EXPECT_EQ(Good(file("      r: out/${{ run.id }}.txt\n")).tasks[0].artifacts.at("r"),
+            "out/${{ run.id }}.txt");
+  EXPECT_EQ(FaultsOf(file("      r: x\n      1st: x\n")), Faults{"7:7 HW1123"});
+  EXPECT_EQ(FaultsOf(file("      r: x\n      s: ../x\n")), Faults{"7:10 HW1124"});
+  EXPECT_EQ(FaultsOf(file("      r: x\n      s: /x\n")), Faults{"7:10 HW1124"});
+  EXPECT_EQ(FaultsOf(file("      r: ${{ params.no }}\n")), Faults{"6:21 HW1302"});
+  EXPECT_EQ(FaultsOf(file("      r: [x]\n")), Faults{"6:10 HW1009"});
+  ExpectSays("version: 1\ntasks: {a: {function: f, artifacts: {r: x}}}\n",
+             "HW1014 artifacts is for run and exec");
+}
+
 TEST(Language, ReservedKeysSayWhatTheyComeWithAndWhatToDoNow) {
   for (const ReservedKey& key : ReservedKeys()) {
     ExpectSays(With(fmt::format("{}: 1", key.name)), "is reserved: it comes with");

@@ -95,6 +95,7 @@ TEST(WorkflowFile, EveryKeyArrivesInTheModel) {
   d.tasks[0].idempotency_key = "key";
   d.tasks[0].output = {.mode = model::OutputMode::kStdoutJson,
                        .type_json = R"({"n":"integer","l":["string"],"o":{"x":"any"}})"};
+  d.tasks[0].artifacts = {{"r", "out/r.txt"}, {"s", "$HEADWORKS_SCRATCH/s"}};
   d.tasks[0].labels = {{"team", "data"}};
   d.tasks[0].timeout = seconds(90);
   d.tasks[0].grace = seconds(0);
@@ -152,6 +153,7 @@ tasks:
     deadline: 10m
     idempotency_key: key
     output: {from: stdout-json, type: {n: integer, l: [string], o: {x: any}}}
+    artifacts: {r: out/r.txt, s: $HEADWORKS_SCRATCH/s}
     labels: {team: data}
     retry:
       max_attempts: 3

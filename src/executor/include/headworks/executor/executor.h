@@ -16,6 +16,7 @@
 #include "headworks/base/result.h"
 #include "headworks/base/time.h"
 #include "headworks/executor/dispatch_error.h"
+#include "headworks/model/artifact.h"
 #include "headworks/model/attempt.h"
 #include "headworks/model/workflow.h"
 
@@ -36,6 +37,9 @@ struct Attempt {
   std::shared_ptr<const model::Workflow> workflow;
   /// Of Inspect: whoever its start gate let in; empty = nobody, or what runs on this host.
   std::string holder = {};
+  /// Of Resolve: the folder in which its executor will put the artifacts that the task needs,
+  /// before it starts; absolute.  Empty = nowhere, and the task sees none.
+  std::string artifact_dir = {};
 
   const model::Task& task() const { return workflow->task(key.task); }
   /// The same over all tries of this task run: to make outside effects idempotent.
@@ -207,18 +211,30 @@ struct Rendered {
   std::map<std::string, std::string> workflow_env, env;
   std::vector<std::string> env_file;
   std::string cwd;
+  std::map<std::string, std::string> artifacts;
   std::string idempotency_key;  // empty = Attempt::IdempotencyKey
+};
+
+/// An artifact of another task of the run, and where its executor puts it.
+struct NeededArtifact {
+  model::Artifact artifact;
+  /// "build.binary", for people.
+  std::string name;
+  /// Absolute, below Attempt::artifact_dir.
+  std::string path;
 };
 
 /// What an attempt needs to run, loaded when it runs.
 struct Resolved {
-  /// {"input", "params", "needs": {"a": {"state", "output"}}, "run": {"id"}, "slot", "matrix"} as
-  /// JSON text.
+  /// {"input", "params", "needs": {"a": {"state", "output", "artifacts"}}, "run": {"id"}, "slot",
+  /// "matrix"} as JSON text.
   std::string context_json;
   /// Input merged with the outputs of all needs, in topological order (one JSON object).
   std::string merged_json;
   /// Unset: the task has no expressions in its texts.
   std::optional<Rendered> rendered;
+  /// What is to be there before it starts.
+  std::vector<NeededArtifact> artifacts = {};
 };
 
 class Resolver {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "headworks/artifact_store/artifact_store.h"
 #include "headworks/base/log.h"
 #include "headworks/base/time.h"
 #include "headworks/executor/executor.h"
@@ -32,6 +33,8 @@ struct ProcessExecutorOptions {
   std::size_t max_unsettled = 10'000;
   /// Output kept of one attempt (16 bytes are added per line); beyond it one note says so.
   std::size_t max_log_bytes = std::size_t{64} << 20;
+  /// Of one artifact; a larger one fails its task.
+  std::uint64_t max_artifact_bytes = std::uint64_t{10} << 30;
   /// How long opening waits for an earlier engine's tasks to end.
   Duration lock_wait = std::chrono::seconds(30);
   /// Makes this process the parent of orphaned processes (prctl PR_SET_CHILD_SUBREAPER), so that
@@ -56,6 +59,8 @@ struct ProcessPorts {
   Logger& log;
   /// Null only where attempts do not outlive the process (memory store).
   executor::StartLedger* ledger = nullptr;
+  /// Null: tasks that leave artifacts are not taken, and none sees those of others.
+  artifact_store::ArtifactStore* artifacts = nullptr;
 };
 
 /// Runs shell scripts and commands as processes of this host, under one supervisor process.
@@ -72,15 +77,19 @@ struct ProcessPorts {
 /// Logs.  Where the log store is full (kAtCapacity), tasks wait for it at the end of their pipes,
 ///   and their verdicts with them, as long as it takes.
 /// Verdicts.  Exit code 0 = succeeded, another or a signal = retry; an output that is none =
-///   failed (`output`); timeout = retry, whatever came; a retry that the task's `retry.when` and
-///   `retry.unless` exclude = failed; after Cancel: cancelled, after Drain:
+///   failed (`output`); an artifact that is not there = failed (`artifact`), one that the store
+///   cannot take = retry (`artifact`); timeout = retry, whatever came; a retry that the task's
+///   `retry.when` and `retry.unless` exclude = failed; after Cancel: cancelled, after Drain:
 ///   interrupted, unless it had ended by itself.  An input that cannot be loaded: failed
 ///   (`dispatch_failed`); if the store cannot be reached, or the machine has no process, file or
-///   pipe to give: snoozed for a second, no try is used.
+///   pipe to give: snoozed for a second, no try is used.  An artifact of another task that is
+///   gone or damaged: failed (`artifact`).
+/// Artifacts.  Those of the tasks that it needs are copied before it starts, by threads of their
+///   own; its own are stored when its processes are gone, and Cancel and Drain stop that.
 /// Evidence (I4, I5).  The ledger is marked before the supervisor is told.  Open waits until the
 ///   kernel says that nothing of an earlier engine is left; so a marked attempt is lost.
 /// Bounds.  As in the options; 1 MiB of output.
-/// Threads.  As the port says; two of its own.
+/// Threads.  As the port says; two of its own, and four that copy where there are artifacts.
 class ProcessExecutor final : public executor::Executor {
  public:
   /// Waits for an earlier engine's tasks to end, kills what a crash left, starts the supervisor.

@@ -82,6 +82,9 @@ enum class Reason : std::uint8_t {
   kUnknown = 26,
   /// It ran elsewhere for as long as its token may be renewed, and was stopped.
   kCredentialCeiling = 27,
+  /// A file that the task was to leave is not there or cannot be kept, or one that it needs cannot
+  /// be had.
+  kArtifact = 28,
 };
 
 /// One execution of a task run; `(run, epoch)` is unique.
@@ -102,7 +105,8 @@ struct Outcome {
   Reason reason = Reason::kNone;
   /// For people; at most 4 KiB are kept.
   std::string error;
-  /// JSON object as text, validated by the executor; empty = none.
+  /// As WriteResult wrote it: the output, validated by the executor, and what stands for the files
+  /// that were kept; empty = none.
   std::string output;
   std::optional<int> exit_code;
   std::optional<int> signal;

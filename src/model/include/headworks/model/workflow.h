@@ -164,7 +164,7 @@ struct PlatformDefaults {
 /// One node of the DAG, as the author wrote it, defaults filled in.
 ///
 /// Expressions are CEL.  Texts that may hold templates (`${{ }}`): script, argv, env, cwd,
-/// env_file, idempotency_key.
+/// env_file, idempotency_key, paths of artifacts.
 struct Task {
   /// `[A-Za-z_][A-Za-z0-9_-]{0,99}`, unique within the workflow.  An instance of a matrix:
   /// `group[value,value]`, at most 250 bytes.
@@ -215,6 +215,9 @@ struct Task {
   /// Handed to the task instead of the one made of run and task; empty = that one.
   std::string idempotency_key;
   OutputSpec output;
+  /// Files that a success leaves for its successors, by name: a path as ArtifactPathProblem takes
+  /// it.  At most kMaxArtifacts, each name like an id.
+  std::map<std::string, std::string> artifacts;
   Resources resources;
   std::string description;
   std::map<std::string, std::string> labels;

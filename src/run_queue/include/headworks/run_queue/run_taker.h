@@ -31,8 +31,8 @@ struct TakerOptions {
   std::string source;
   /// For people, part of the claims' holder.
   std::string name = "runner";
-  /// Of each run's engine; database_url, scratch_dir and drain_timeout are set by the taker, and
-  /// the executors are "inline" and "process": what others run cannot be ended in time.
+  /// Of each run's engine; database_url, drain_timeout and the folders of files are set by the
+  /// taker, and the executors are "inline" and "process": what others run cannot be ended in time.
   RunnerOptions runner;
   /// How long the first Drain lets runs go on.
   Duration drain_timeout = std::chrono::seconds(30);

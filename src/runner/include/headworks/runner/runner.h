@@ -21,6 +21,9 @@
 #include "headworks/store/run_store.h"
 #include "headworks/task_queue/queues.h"
 
+namespace headworks::artifact_store {
+class ArtifactStore;
+}
 namespace headworks::executor {
 class Executor;
 }
@@ -139,6 +142,10 @@ struct RunnerOptions {
   std::string scratch_dir;
   /// As Runner::StopCommandsAt, before the first one starts.
   std::optional<Duration> stop_commands_at;
+  /// Folder for artifacts of tasks.  Empty = beside the database.
+  std::string artifact_dir;
+  /// Of one artifact; a larger one fails its task.
+  std::uint64_t max_artifact_bytes = std::uint64_t{10} << 30;
 
   /// Tasks for `function:`.  nullptr = the process-wide registry (HEADWORKS_TASK).
   TaskRegistry* registry = nullptr;
@@ -271,6 +278,8 @@ class Runner {
   /// Of the same database, for work of any kind; needs no engine.  An engine sweeps them.
   task_queue::Queues& queues();
   log_store::LogStore& logs();
+  /// What tasks have left (see model::ReadResult), by the runs that they are of.
+  artifact_store::ArtifactStore& artifacts();
   /// What workers talk to, by whatever carries their words; nullptr: no task goes to "queue".
   /// Stays until the runner is destroyed; after Shutdown it answers kUnavailable.
   worker_api::EngineService* worker_service();

@@ -1,0 +1,103 @@
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "artifact_files.h"
+#include "impl.h"
+
+/// What the carriers do: artifacts of other tasks to an attempt, and those of its own to the store.
+namespace headworks::executor_process {
+namespace {
+
+artifact_store::Owner OwnerOf(const executor::Attempt& attempt) {
+  return {attempt.key.tenant, attempt.run_id};
+}
+
+}  // namespace
+
+void ProcessExecutor::Impl::Carry(Load load) {
+  {
+    const std::scoped_lock lock(mutex_);
+    loads_.push_back(std::move(load));
+  }
+  carry_.notify_one();
+}
+
+void ProcessExecutor::Impl::CarryLoop(const std::stop_token& stop) {
+  while (true) {
+    std::unique_lock lock(mutex_);
+    if (!carry_.wait(lock, stop, [&] { return !loads_.empty(); })) return;
+    Load load = std::move(loads_.front());
+    loads_.pop_front();
+    lock.unlock();
+    if (auto* prepared = std::get_if<Prepared>(&load)) {
+      Place(*prepared, stop);
+      // The executor goes, and leaves this to the next one.
+      if (!stop.stop_requested()) Post(std::move(*prepared));
+    } else {
+      Cargo& cargo = std::get<Cargo>(load);
+      Keep(cargo, stop);
+      if (!stop.stop_requested()) Post(Carried{cargo.offer.key, std::move(cargo.outcome)});
+    }
+  }
+}
+
+/// Copies what the attempt needs; a verdict in `prepared` if it cannot be had.
+void ProcessExecutor::Impl::Place(Prepared& prepared, const std::stop_token& stop) {
+  const auto stopped = [&] {
+    return stop.stop_requested() || StopOf(prepared.offer.key) != StopCause::kNone;
+  };
+  for (const executor::NeededArtifact& needed : prepared.needed) {
+    const Status placed = PlaceFile(*ports_.artifacts, OwnerOf(prepared.offer), needed, stopped);
+    if (placed) continue;
+    // Whoever starts it sees the mark that stopped this.
+    if (placed.error().code == Code::kCancelled) return;
+    const bool for_good =
+        placed.error().code == Code::kNotFound || placed.error().code == Code::kCorrupt;
+    prepared.failure =
+        for_good
+            ? Failure(model::Verdict::kFailed, model::Reason::kArtifact, placed.error().message)
+            : NotNow(model::Reason::kArtifact, placed.error().message, ports_.clock.Now());
+    return;
+  }
+}
+
+/// Stores what a success has left and adds it to its result; otherwise it is none.
+void ProcessExecutor::Impl::Keep(Cargo& cargo, const std::stop_token& stop) {
+  const auto stopped = [&] {
+    return stop.stop_requested() || StopOf(cargo.offer.key) != StopCause::kNone;
+  };
+  model::Outcome& outcome = cargo.outcome;
+  model::TaskResult result{.output = std::move(outcome.output), .artifacts = {}};
+  for (const auto& [name, path] : cargo.artifacts) {
+    auto kept = KeepFile(*ports_.artifacts, OwnerOf(cargo.offer),
+                         {.name = name,
+                          .path = path,
+                          .cwd = cargo.cwd,
+                          .scratch = cargo.scratch,
+                          .max_bytes = options_.max_artifact_bytes},
+                         stopped);
+    if (kept) {
+      result.artifacts.emplace(name, *std::move(kept));
+      continue;
+    }
+    outcome.output.clear();
+    if (kept.error().code == Code::kCancelled) {
+      const model::Outcome why = NotStarted(StopOf(cargo.offer.key));
+      outcome.verdict = why.verdict;
+      outcome.reason = why.reason;
+      outcome.error = "stopped while its artifacts were stored";
+      return;
+    }
+    const bool own = kept.error().code == Code::kInvalidArgument;
+    outcome.verdict = own ? model::Verdict::kFailed : model::Verdict::kRetry;
+    outcome.reason = model::Reason::kArtifact;
+    outcome.error =
+        own ? kept.error().message
+            : fmt::format("artifact {} cannot be stored: {}", name, kept.error().message);
+    return;
+  }
+  outcome.output = model::WriteResult(result);
+}
+
+}  // namespace headworks::executor_process
