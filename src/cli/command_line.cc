@@ -182,6 +182,17 @@ class CommandTree {
         ->check(NumberFrom(1, INT_MAX));
     logs.add_option("--tail", logs_.tail, "Only the last N lines")->check(NumberFrom(1, 100'000));
 
+    CLI::App& artifacts =
+        Leaf(runs, "artifacts", "Files that tasks have left", [this](const Context& context) {
+          artifacts_.run = on_run_.run;
+          return ShowArtifacts(context, artifacts_);
+        });
+    AddReference(artifacts);
+    artifacts.add_option("task", artifacts_.task, "Only this task's, or all of this matrix");
+    artifacts.add_option("name", artifacts_.name, "This one; needs --to");
+    artifacts.add_option("--to", artifacts_.to, "Where it goes; - = standard output")
+        ->type_name("FILE");
+
     AddCommand(runs, "cancel", "Stop a run; its finally tasks still run", CommandKind::kCancel);
     AddCommand(runs, "pause", "Start nothing new of a run", CommandKind::kPause);
     AddCommand(runs, "resume", "Let a paused run go on", CommandKind::kResume);
@@ -442,6 +453,7 @@ class CommandTree {
   RunArgs run_;
   ListRunsArgs list_;
   LogsArgs logs_;
+  ArtifactsArgs artifacts_;
   RunCommandArgs on_run_;
   bool rerun_failed_ = false;
   bool rerun_all_ = false;

@@ -41,6 +41,14 @@ struct LogsArgs {
   std::size_t tail = 0;  // 0 = all
 };
 Result<Exit> ShowLogs(const Context& context, const LogsArgs& args);
+
+struct ArtifactsArgs {
+  std::string run;
+  std::string task;  // empty = all
+  std::string name;  // empty = list them
+  std::string to;    // a file, a folder, or "-"
+};
+Result<Exit> ShowArtifacts(const Context& context, const ArtifactsArgs& args);
 Result<Exit> Why(const Context& context, const std::string& run, const std::string& task);
 
 struct RunCommandArgs {
