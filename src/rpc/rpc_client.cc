@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <mutex>
@@ -28,6 +29,10 @@ constexpr std::size_t kMaxTokenBytes = std::size_t{8} * 1024;
 constexpr int kFirstReconnectMs = 100;
 /// For a connection to be made, with TLS and across the world.
 constexpr int kConnectWithinMs = 5'000;
+/// What is large may take so much longer: said again it would be as large.
+constexpr Duration kPerByte = std::chrono::microseconds(32);  // 250 kbit/s
+/// For the job of a Start to arrive, whose size is not known before.
+constexpr Duration kForJob = std::chrono::minutes(2);
 
 int ToMs(Duration duration) {
   return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(duration).count());
@@ -98,7 +103,9 @@ class RpcClient::Impl {
     };
     auto saying = std::make_shared<Saying>();
     saying->request = std::move(request);
-    saying->context.set_deadline(In(wait + options_.patience));
+    saying->context.set_deadline(
+        In(wait + options_.patience +
+           kPerByte * static_cast<std::int64_t>(saying->request.ByteSizeLong())));
     const auto bearer = Bearer();
     if (!bearer) {
       Error error = bearer.error();
@@ -215,7 +222,7 @@ void RpcClient::Start(const worker_api::Identity& who, std::string start_token,
   v1::StartRequest request;
   ToWire(who, *request.mutable_who());
   request.set_start_token(std::move(start_token));
-  impl_->Say(&Async::Start, std::move(request), {}, OnRefusal::kSayAgain, std::move(done),
+  impl_->Say(&Async::Start, std::move(request), kForJob, OnRefusal::kSayAgain, std::move(done),
              &ReadAs<worker_api::Started, v1::StartResponse>);
 }
 

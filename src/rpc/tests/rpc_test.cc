@@ -384,7 +384,8 @@ TEST_F(Rpc, AClientFindsAServerThatCameBack) {
 /// and passes on nothing.
 class Cable {
  public:
-  explicit Cable(const std::string& server) {
+  /// Above 0: passes on so many each 10 ms.
+  explicit Cable(const std::string& server, std::size_t slow = 0) : slow_(slow) {
     listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address = Loopback(0);
     socklen_t size = sizeof address;
@@ -418,10 +419,11 @@ class Cable {
     pollfd ends[] = {{client, POLLIN, 0}, {server, POLLIN, 0}};
     char buffer[16'384];
     while (!stop.stop_requested()) {
+      if (slow_ > 0) poll(nullptr, 0, 10);
       if (poll(ends, 2, 10) <= 0 || cut_) continue;
       for (int i = 0; i < 2; ++i) {
         if (ends[i].revents == 0) continue;
-        const ssize_t bytes = read(ends[i].fd, buffer, sizeof buffer);
+        const ssize_t bytes = read(ends[i].fd, buffer, slow_ > 0 ? slow_ : sizeof buffer);
         if (bytes <= 0) ends[i].fd = -1;
         if (bytes > 0)
           EXPECT_EQ(write(ends[1 - i].fd, buffer, static_cast<std::size_t>(bytes)), bytes);
@@ -431,6 +433,7 @@ class Cable {
     close(server);
   }
 
+  const std::size_t slow_;
   int listener_ = -1;
   std::string address_;
   std::atomic<bool> cut_ = false;
@@ -453,6 +456,20 @@ TEST_F(Rpc, ADeadConnectionIsNoticed) {
   EXPECT_EQ(polled.error().code, Code::kUnavailable);
   EXPECT_LT(clock.Monotonic() - before, 15s);
   done(worker_api::Polled{});
+}
+
+TEST_F(Rpc, ALargeLogPassesASlowConnection) {
+  const auto server = Serve();
+  Cable wire(server->address(), 4'096);
+  const auto client = Connect(wire.address(), "good", {.patience = 300ms});
+  Answered<Reply> answer;
+  client->Log(
+      "t",
+      std::vector<log_store::Line>(
+          8, {1, log_store::Stream::kStdout, {}, std::string(log_store::kMaxLineBytes, 'x')}),
+      answer.done());
+  engine.logged.Take().second(Reply::kGoOn);
+  EXPECT_EQ(answer.Value(), Reply::kGoOn);
 }
 
 TEST_F(Rpc, AServerThatTakesConnectionsAndSaysNothingIsNoAnswer) {

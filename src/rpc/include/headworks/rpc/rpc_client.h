@@ -19,7 +19,8 @@ struct RpcClientOptions {
   /// The worker's credential, asked for each call: printable ASCII, at most 8 KiB; white space at
   /// its end is dropped.
   std::function<std::string()> credential;
-  /// How long an answer may take, beyond what the call itself waits.
+  /// How long an answer may take, beyond what the call itself waits and what it takes to say the
+  /// request at 250 kbit/s; two minutes more where the answer is a job.
   Duration patience = std::chrono::seconds(10);
   /// A connection that is silent for so long is asked whether it lives, and is given up after
   /// `keepalive_timeout` more: its calls end with kUnavailable.
