@@ -206,7 +206,7 @@ class Service final : public v1::Worker::CallbackService {
                                   v1::StartResponse* response) override {
     return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
       const auto who = FromWire(request->who());
-      HEADWORKS_TRY(Admit(credential, who));
+      if (!MaySpeak(call, credential, who)) return {};
       ports_.service.Start(
           who, request->start_token(),
           [call, response, &service = ports_.service](const Result<worker_api::Started>& started) {
@@ -227,7 +227,7 @@ class Service final : public v1::Worker::CallbackService {
         waits ? waits_ : words_, *context,
         [&](const auto& call, const Credential& credential) -> Status {
           auto heartbeat = FromWire(*request);
-          HEADWORKS_TRY(Admit(credential, heartbeat.who));
+          if (!MaySpeak(call, credential, heartbeat.who)) return {};
           heartbeat.wait = waits ? std::min(heartbeat.wait, Left(*context)) : Duration(0);
           ports_.service.Beat(std::move(heartbeat),
                               Answering<std::vector<worker_api::Pulse>>(call, response));
@@ -238,7 +238,7 @@ class Service final : public v1::Worker::CallbackService {
   grpc::ServerUnaryReactor* Log(Context* context, const v1::LogRequest* request,
                                 v1::LogResponse* response) override {
     return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
-      if (!MaySpeak(call, credential, request->work_token())) return {};
+      if (!MaySpeakOf(call, credential, request->work_token())) return {};
       HEADWORKS_ASSIGN(auto lines, FromWire(*request));
       HEADWORKS_TRY(CheckLines(lines));
       ports_.service.Log(request->work_token(), std::move(lines), Replying(call, response));
@@ -249,7 +249,7 @@ class Service final : public v1::Worker::CallbackService {
   grpc::ServerUnaryReactor* Complete(Context* context, const v1::CompleteRequest* request,
                                      v1::CompleteResponse* response) override {
     return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
-      if (!MaySpeak(call, credential, request->work_token())) return {};
+      if (!MaySpeakOf(call, credential, request->work_token())) return {};
       HEADWORKS_ASSIGN(auto outcome, FromWire(request->outcome()));
       HEADWORKS_TRY(CheckOutcome(outcome));
       ports_.service.Complete(request->work_token(), std::move(outcome), Replying(call, response));
@@ -261,7 +261,7 @@ class Service final : public v1::Worker::CallbackService {
                                      v1::HandBackResponse* response) override {
     return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
       const auto who = FromWire(request->who());
-      HEADWORKS_TRY(Admit(credential, who));
+      if (!MaySpeak(call, credential, who)) return {};
       ports_.service.HandBack(who, {request->start_tokens().begin(), request->start_tokens().end()},
                               Doing(call, response));
       return {};
@@ -272,7 +272,7 @@ class Service final : public v1::Worker::CallbackService {
                                   v1::LeaveResponse* response) override {
     return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
       const auto who = FromWire(request->who());
-      HEADWORKS_TRY(Admit(credential, who));
+      if (!MaySpeak(call, credential, who)) return {};
       ports_.service.Leave(who, Doing(call, response));
       return {};
     });
@@ -315,17 +315,20 @@ class Service final : public v1::Worker::CallbackService {
     return call.get();
   }
 
-  /// Whether the holder of an attempt is one of those that the credential is for; if not, that is
-  /// the answer: the credential is at fault, and the attempt is not over by it.
-  bool MaySpeak(const CallPtr& call, const Credential& credential, const std::string& work_token) {
-    const auto who = ports_.service.SpeakerOf(work_token);
-    if (!who) {
-      call->Answer(ToStatus(who.error()));
-      return false;
-    }
-    const Status may = Admit(credential, *who);
+  /// Whether the credential is for `who`; if not, that is the answer: the credential is at fault,
+  /// and no attempt is over by it.
+  static bool MaySpeak(const CallPtr& call, const Credential& credential,
+                       const worker_api::Identity& who) {
+    const Status may = Admit(credential, who);
     if (!may) call->Answer({grpc::UNAUTHENTICATED, may.error().message});
     return may.has_value();
+  }
+  /// As that, of the attempt's holder.
+  bool MaySpeakOf(const CallPtr& call, const Credential& credential,
+                  const std::string& work_token) {
+    const auto who = ports_.service.SpeakerOf(work_token);
+    if (!who) call->Answer(ToStatus(who.error()));
+    return who && MaySpeak(call, credential, *who);
   }
 
   template <typename T, typename Response>
