@@ -123,7 +123,7 @@ void Conversation::NextForAttempts(Duration now, std::vector<Action>& actions) {
       if (now < held.retry.at) {
         Due(held.retry.at);
       } else {
-        held.asking = true;
+        held.asking = held.end_said = true;
         actions.emplace_back(SayComplete{key, held.work_token, held.outcome});
       }
     }
@@ -435,11 +435,10 @@ void Conversation::OnBeaten(std::uint64_t id, const Result<std::vector<worker_ap
     const auto at = attempts_.find(beating.attempts[i]);
     if (at == attempts_.end() || at->second.fenced) continue;
     Held& held = at->second;
-    // It may be over by the verdict that is under way, whose answer says more.
-    if (held.stage == Stage::kEnded && held.asking) continue;
     if (!pulse.work_token.empty()) held.work_token = pulse.work_token;
     if (pulse.reply == Reply::kStop) {
-      Fence(at->first, held);
+      // It may be over by its verdict, whose answer says more.
+      if (!held.end_said) Fence(at->first, held);
     } else if (pulse.reply == Reply::kGoOn || pulse.reply == Reply::kCancel) {
       Heard(at->first, held, beating.sent_at);
       if (pulse.reply == Reply::kCancel) Stop(at->first, held, Stopped::kCancel, now);

@@ -155,7 +155,7 @@ class Conversation {
     bool overdue = false;
     /// It is somebody else's: its code is to end, and nothing is said.
     bool fenced = false;
-    bool refused_once = false;  // its outcome
+    bool end_said = false, refused_once = false;  // its outcome
     model::Outcome outcome;
   };
   using Attempts = std::map<model::AttemptKey, Held>;

@@ -490,6 +490,21 @@ TEST_F(Talk, ABeatBesideAVerdictSaysNothingOfIt) {
   EXPECT_EQ(talk.figures().fenced, 0U);
 }
 
+TEST_F(Talk, AVerdictWhoseAnswerWasLostIsNotCalledFenced) {
+  const auto beat = RunOne();
+  End();
+  talk.OnCompleted(Key(1), Silence(), now);
+  Pulse(beat, Reply::kStop, "renewed");
+  EXPECT_TRUE(None<C::Forget>());
+  Go(5s);
+  EXPECT_EQ(One<C::SayComplete>().work_token, "renewed");
+  talk.OnCompleted(Key(1), Reply::kGoOn, now);
+  Go();
+  EXPECT_EQ(One<C::Forget>().attempt, Key(1));
+  EXPECT_EQ(talk.figures().reported, 1U);
+  EXPECT_EQ(talk.figures().fenced, 0U);
+}
+
 TEST_F(Talk, ABeatThatIsLateIsFollowedByAnother) {
   const auto first = RunOne();
   Go(kBeat + kLease / 8 - 1us);
