@@ -157,8 +157,10 @@ void Conversation::NextForRunning(const model::AttemptKey& key, Held& held, Dura
 /// Duration::max() = its lines wait for the engine, for as long as it takes.
 Duration Conversation::DropAt(const Held& held) const {
   if (held.fenced || held.stopped == Stopped::kNot) return Duration::max();
-  if (held.stopped == Stopped::kLease) return std::min(held.stopped_at + held.grace, HardEnd(held));
-  return draining_ ? std::max(held.stopped_at, stop_at_) + held.grace : Duration::max();
+  Duration at = HardEnd(held);
+  if (held.stopped == Stopped::kLease) at = std::min(at, held.stopped_at + held.grace);
+  if (draining_) at = std::min(at, std::max(held.stopped_at, stop_at_) + held.grace);
+  return at;
 }
 
 std::uint32_t Conversation::FreeSlots(const std::string& queue, std::uint32_t slots) const {

@@ -81,7 +81,7 @@ class Conversation {
     model::AttemptKey attempt;
   };
   /// What it prints and there is no room for is to be dropped: it was stopped, its code had all of
-  /// its grace, and its end is not to wait for an engine that takes nothing.
+  /// its grace or of its lease, and its end is not to wait for an engine that takes nothing.
   struct DropRest {
     model::AttemptKey attempt;
   };

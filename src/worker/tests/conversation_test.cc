@@ -319,6 +319,19 @@ TEST_F(Talk, AGraceEndsWithTheLease) {
   EXPECT_EQ(One<C::DropRest>().attempt, Key(1));
 }
 
+TEST_F(Talk, WhatWasCancelledMayDropLinesOnceItsLeaseIsOver) {
+  const auto beat = RunOne();
+  talk.OnGrace(Key(1), 700ms);
+  const Duration heard = now;
+  Go(1s);
+  Pulse(beat, Reply::kCancel);
+  // As long as the engine answers, it may take them.
+  Go(heard + kLease - kLease / 16 - 1us - now);
+  EXPECT_TRUE(None<C::DropRest>());
+  Go(1us);
+  EXPECT_EQ(One<C::DropRest>().attempt, Key(1));
+}
+
 TEST_F(Talk, StopsWhatRunsBeforeTheLeaseEndsAndSaysSoLater) {
   const auto beat = RunOne();
   talk.OnBeaten(beat.id, Silence(), now);

@@ -80,7 +80,8 @@ struct WorkerFigures {
 ///   be said (I3, I7).
 /// Logs.  Lines are in the engine's store before the verdict is said (I6); a task whose lines
 ///   cannot be passed on waits.  Once it was stopped for its lease or to drain, and had its grace,
-///   lines without room are dropped, with a note.  Bound: 1 to 8 MiB for each slot.
+///   or was cancelled, and its lease is over, lines without room are dropped, with a note.  Bound:
+///   1 to 8 MiB for each slot.
 /// Errors of Run.  kPermissionDenied, kConflict, kInvalidArgument: the server refuses this worker,
 ///   and nothing is held any more; ends that it did not take were given up `report_patience` after
 ///   their leases.  kDrainTimeout: drained, but the ends of some attempts could not
