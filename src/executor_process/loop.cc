@@ -145,6 +145,7 @@ void ProcessExecutor::Impl::Launch(Prepared prepared) {
   }
   if (stop != StopCause::kNone) return End(entry, NotStarted(stop));
   if (kill_at && *kill_at <= ports_.clock.Monotonic()) return End(entry, KilledInTime());
+  prepared.request.kill_at = kill_at.value_or(Duration(0));
   if (ports_.ledger != nullptr) {
     const Status mark = ports_.ledger->MarkStarted(key);
     if (!mark) return End(entry, NotMarked(mark.error(), ports_.clock.Now()));
@@ -153,7 +154,6 @@ void ProcessExecutor::Impl::Launch(Prepared prepared) {
     return End(entry,
                Failure(model::Verdict::kFailed, model::Reason::kSpawn, status.error().message));
   }
-  if (kill_at) supervisor_.KillAt(WireKey(key), *kill_at);
   Watch(entry.out.fd.get(), reinterpret_cast<std::uint64_t>(&entry.out));
   Watch(entry.err.fd.get(), reinterpret_cast<std::uint64_t>(&entry.err));
 }

@@ -259,6 +259,7 @@ Status SupervisorClient::Spawn(SpawnRequest request) {
   head.attempt = request.attempt;
   head.timeout_us = request.timeout.count();
   head.grace_us = request.grace.count();
+  head.kill_at_us = request.kill_at.count();
   Packet packet{.bytes = {}, .fds = {}, .spawns = request.attempt, .is_spawn = true};
   packet.fds.push_back(std::move(request.stdout_fd));
   packet.fds.push_back(std::move(request.stderr_fd));

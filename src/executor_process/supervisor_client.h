@@ -30,6 +30,8 @@ struct SpawnRequest {
   /// Zero = none.
   Duration timeout{};
   Duration grace{};
+  /// As SupervisorClient::KillAt takes it; zero = never.
+  Duration kill_at{};
 };
 
 using SupervisorEvent =

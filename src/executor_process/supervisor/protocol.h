@@ -13,7 +13,7 @@
 /// anything else.  Change a struct, raise the version.
 namespace headworks::supervisor {
 
-inline constexpr std::uint8_t kProtocolVersion = 3;
+inline constexpr std::uint8_t kProtocolVersion = 4;
 /// File descriptors that the supervisor is started with.
 inline constexpr int kSocketFd = 3;
 inline constexpr int kLockFd = 4;
@@ -92,6 +92,8 @@ struct Spawn {
   std::int64_t timeout_us = 0;
   /// From TERM until KILL.
   std::int64_t grace_us = 0;
+  /// As of a KillAt that is heard before anything of the attempt can begin; 0 = none.
+  std::int64_t kill_at_us = 0;
 };
 
 /// Engine → supervisor: end the attempt.  Unknown attempts are ignored: their end is on its way.

@@ -199,6 +199,10 @@ void Supervisor::Receive() {
 /// Takes the pipes out of `fds` if the attempt starts.
 void Supervisor::HandleSpawn(const Spawn& request, std::string_view inline_body, ReceivedFds& fds,
                              int fd_count) {
+  // Another may have begun it by now.
+  if (request.kill_at_us != 0 && BootUs() >= request.kill_at_us) {
+    return Send(Ended{.cause = Cause::kKillAt, .signal = SIGKILL, .attempt = request.attempt});
+  }
   static std::string body;
   static std::vector<char*> pointers;
   std::int64_t began = 0;
@@ -237,6 +241,7 @@ void Supervisor::HandleSpawn(const Spawn& request, std::string_view inline_body,
                        .started_us = began,
                        .grace_us = request.grace_us,
                        .due_us = request.timeout_us > 0 ? began + request.timeout_us : 0,
+                       .kill_at_us = request.kill_at_us,
                        .pipes = {std::exchange(fds[0], -1), std::exchange(fds[1], -1)}});
 }
 

@@ -1,5 +1,8 @@
+#include <fcntl.h>
+
 #include <csignal>
 
+#include "supervisor_client.h"
 #include "tests/harness.h"
 
 // An attempt whose time is over is killed, whatever its engine does.
@@ -84,6 +87,53 @@ TEST_F(KillAt, ACancelThatIsUnderWayStaysACancel) {
   executor_->Cancel(attempt.key);
   executor_->KillAt(attempt.key, clock_.Monotonic() + 300ms);
   EXPECT_EQ(sink_.Await(attempt.key).verdict, Verdict::kCancelled);
+}
+
+/// As of an engine that is stopped once it has said the one word.
+TEST_F(KillAt, AStartNamesItsEnd) {
+  SupervisorClient supervisor({.program = SupervisorPath(),
+                               .lock_file = File("lock"),
+                               .store_id = "kill-at",
+                               .become_subreaper = false,
+                               .places = {}},
+                              log_);
+  const Status started = supervisor.Start();
+  ASSERT_TRUE(started) << started.error().message;
+  const auto spawn = [&](std::int64_t epoch, const std::string& script, Duration kill_at) {
+    const auto null = [] { return Fd(open("/dev/null", O_WRONLY | O_CLOEXEC)); };
+    const Status said = supervisor.Spawn({.attempt = {.run = 1, .epoch = epoch},
+                                          .argv = {"/bin/sh", "-c", script},
+                                          .env = {"PATH=/usr/bin:/bin"},
+                                          .cwd = "/",
+                                          .stdout_fd = null(),
+                                          .stderr_fd = null(),
+                                          .kill_at = kill_at});
+    EXPECT_TRUE(said) << said.error().message;
+    supervisor.Flush();
+  };
+  std::map<std::int64_t, supervisor::Ended> ended;
+  const auto await = [&](std::int64_t epoch) {
+    return WaitUntil([&] {
+      std::vector<SupervisorEvent> events;
+      EXPECT_TRUE(supervisor.Read(events));
+      for (const auto& event : events)
+        if (const auto* end = std::get_if<supervisor::Ended>(&event))
+          ended[end->attempt.epoch] = *end;
+      return ended.contains(epoch);
+    });
+  };
+  spawn(1, "touch " + File("late"), clock_.Monotonic());
+  ASSERT_TRUE(await(1));
+  EXPECT_EQ(ended[1].cause, supervisor::Cause::kKillAt);
+  EXPECT_NE(access(File("late").c_str(), F_OK), 0) << "it began when another might have";
+  const Duration before = clock_.Monotonic();
+  spawn(2, "trap '' TERM; echo $$ > " + File("pid") + "; while :; do sleep 1; done",
+        before + 500ms);
+  const pid_t pid = PidFrom(File("pid"));
+  ASSERT_TRUE(WaitUntil([&] { return !Alive(pid); }));
+  EXPECT_GE(clock_.Monotonic() - before, 500ms);
+  ASSERT_TRUE(await(2));
+  EXPECT_EQ(ended[2].cause, supervisor::Cause::kKillAt);
 }
 
 }  // namespace
