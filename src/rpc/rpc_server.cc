@@ -69,21 +69,15 @@ class Calls {
  public:
   explicit Calls(std::size_t most) : most_(most) {}
 
-  /// Null: there are too many, or it is closed.
-  std::shared_ptr<Call> Begin() {
+  /// What to answer whoever there is no room for.
+  tl::expected<std::shared_ptr<Call>, grpc::Status> Begin() {
     const std::scoped_lock lock(mutex_);
-    if (closed_ || calls_.size() >= most_) return nullptr;
+    if (closed_) return tl::unexpected(grpc::Status(grpc::UNAVAILABLE, kShuttingDown));
+    if (calls_.size() >= most_)
+      return tl::unexpected(ToStatus({Code::kAtCapacity, "too many calls are under way"}));
     auto call = std::make_shared<Call>(*this);
     calls_.emplace(call.get(), call);
     return call;
-  }
-  bool HasRoom() {
-    const std::scoped_lock lock(mutex_);
-    return calls_.size() < most_;
-  }
-  bool closed() {
-    const std::scoped_lock lock(mutex_);
-    return closed_;
   }
   void End(Call* call) {
     std::shared_ptr<Call> last;
@@ -180,8 +174,8 @@ class Service final : public v1::Worker::CallbackService {
 
   grpc::ServerUnaryReactor* Poll(Context* context, const v1::PollRequest* request,
                                  v1::PollResponse* response) override {
-    return TakeFrom(
-        waits_, *context, [&](const auto& call, const Credential& credential) -> Status {
+    return Take(
+        waits_.Begin(), *context, [&](const auto& call, const Credential& credential) -> Status {
           auto poll = FromWire(*request);
           HEADWORKS_TRY(Admit(credential, poll.who));
           HEADWORKS_TRY(AdmitQueues(credential, poll.free));
@@ -222,17 +216,17 @@ class Service final : public v1::Worker::CallbackService {
   grpc::ServerUnaryReactor* Heartbeat(Context* context, const v1::HeartbeatRequest* request,
                                       v1::HeartbeatResponse* response) override {
     // One that cannot wait is heard all the same: leases hang on it (I11).
-    const bool waits = request->wait_us() > 0 && waits_.HasRoom();
-    return TakeFrom(
-        waits ? waits_ : words_, *context,
-        [&](const auto& call, const Credential& credential) -> Status {
-          auto heartbeat = FromWire(*request);
-          if (!MaySpeak(call, credential, heartbeat.who)) return {};
-          heartbeat.wait = waits ? std::min(heartbeat.wait, Left(*context)) : Duration(0);
-          ports_.service.Beat(std::move(heartbeat),
-                              Answering<std::vector<worker_api::Pulse>>(call, response));
-          return {};
-        });
+    auto begun = request->wait_us() > 0 ? waits_.Begin() : words_.Begin();
+    const bool waits = request->wait_us() > 0 && begun;
+    if (!begun) begun = words_.Begin();
+    return Take(begun, *context, [&](const auto& call, const Credential& credential) -> Status {
+      auto heartbeat = FromWire(*request);
+      if (!MaySpeak(call, credential, heartbeat.who)) return {};
+      heartbeat.wait = waits ? std::min(heartbeat.wait, Left(*context)) : Duration(0);
+      ports_.service.Beat(std::move(heartbeat),
+                          Answering<std::vector<worker_api::Pulse>>(call, response));
+      return {};
+    });
   }
 
   grpc::ServerUnaryReactor* Log(Context* context, const v1::LogRequest* request,
@@ -281,22 +275,21 @@ class Service final : public v1::Worker::CallbackService {
  private:
   using CallPtr = std::shared_ptr<Call>;
 
-  /// Checks the credential and passes on to `handle`; its error is the answer.
   template <typename Handle>
   grpc::ServerUnaryReactor* Take(Context& context, const Handle& handle) {
-    return TakeFrom(words_, context, handle);
+    return Take(words_.Begin(), context, handle);
   }
+  /// Checks the credential and passes on to `handle`; its error is the answer.
   template <typename Handle>
-  grpc::ServerUnaryReactor* TakeFrom(Calls& calls, Context& context, const Handle& handle) {
+  grpc::ServerUnaryReactor* Take(const tl::expected<CallPtr, grpc::Status>& begun, Context& context,
+                                 const Handle& handle) {
     context.AddTrailingMetadata(kEngineMark, "1");
-    const CallPtr call = calls.Begin();
-    if (call == nullptr) {
+    if (!begun) {
       auto* const refused = context.DefaultReactor();
-      refused->Finish(calls.closed()
-                          ? grpc::Status(grpc::UNAVAILABLE, kShuttingDown)
-                          : ToStatus({Code::kAtCapacity, "too many calls are under way"}));
+      refused->Finish(begun.error());
       return refused;
     }
+    const CallPtr& call = *begun;
     // No exception gets out of here: what it says is not for whoever calls.
     try {
       const auto credential = ports_.gatekeeper.Check(BearerOf(context));

@@ -49,8 +49,8 @@ struct RpcServerOptions {
   std::string address;
   /// PEM files; both or none.  None = unencrypted, credentials included.
   std::string tls_cert_file, tls_key_file;
-  /// Polls and heartbeats that wait, and as many of all other calls; more are answered kAtCapacity,
-  /// but for a heartbeat, which is then heard without waiting.
+  /// Polls and heartbeats that wait, and as many of all other calls; more are answered kAtCapacity.
+  /// A heartbeat that has no room to wait is one of the others, and heard without waiting.
   std::size_t max_calls = 20'000;
 };
 
