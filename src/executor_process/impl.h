@@ -195,6 +195,7 @@ class ProcessExecutor::Impl {
   std::map<supervisor::AttemptKey, std::unique_ptr<Running>> running_;
   std::vector<Running*> unstored_;  // with lines to store
   std::vector<Running*> held_;      // whose lines the log store has no room for
+  Duration held_tried_at_{};
   std::vector<Running*> ended_now_;
   std::size_t unstored_bytes_ = 0;
   std::vector<char> buffer_;

@@ -25,8 +25,9 @@ constexpr std::size_t kStoreAbove = std::size_t{4} << 20;
 /// How long lines wait for a log store that fails before they are dropped, and verdicts with them.
 constexpr Duration kLogPatience = std::chrono::seconds(5);
 constexpr Duration kLogRetry = std::chrono::milliseconds(50);
-/// Lines for which a log store had no room are offered again after so long.
-constexpr int kHeldRetryMs = 20;
+/// Lines for which a log store had no room are offered again after so long, however much happens
+/// meanwhile: there may be very many.
+constexpr std::chrono::milliseconds kHeldRetry(20);
 constexpr Duration kRecoverRetry = std::chrono::seconds(1);
 
 supervisor::AttemptKey WireKey(const model::AttemptKey& key) {
@@ -65,8 +66,8 @@ void ProcessExecutor::Impl::Wait() {
     epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, supervisor_.fd(), &event);
   }
   epoll_event events[kEventsPerTurn];
-  const int count =
-      epoll_wait(epoll_.get(), events, kEventsPerTurn, held_.empty() ? -1 : kHeldRetryMs);
+  const int count = epoll_wait(epoll_.get(), events, kEventsPerTurn,
+                               held_.empty() ? -1 : static_cast<int>(kHeldRetry.count()));
   for (int i = 0; i < count; ++i) {
     const std::uint64_t tag = events[i].data.u64;
     if (tag == kWakeTag) {
@@ -313,7 +314,10 @@ void ProcessExecutor::Impl::ClosePipe(Pipe& pipe) {
 }
 
 void ProcessExecutor::Impl::StoreLines() {
-  unstored_.insert(unstored_.end(), held_.begin(), held_.end());
+  if (!held_.empty() && ports_.clock.Monotonic() - held_tried_at_ >= kHeldRetry) {
+    held_tried_at_ = ports_.clock.Monotonic();
+    unstored_.insert(unstored_.end(), held_.begin(), held_.end());
+  }
   if (unstored_.empty()) return;
   std::ranges::sort(unstored_);
   unstored_.erase(std::ranges::unique(unstored_).begin(), unstored_.end());

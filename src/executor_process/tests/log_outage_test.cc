@@ -8,13 +8,17 @@
 namespace headworks::executor_process::testing {
 namespace {
 
+using namespace std::chrono_literals;
+
 class FailingLogStore final : public log_store::LogStore {
  public:
   Status Append(std::span<const log_store::Batch> batches) override {
     ++appends;
     for (const auto& batch : batches)
-      if (full && batch.attempt.epoch.value == 1)
+      if (full && batch.attempt.epoch.value == 1) {
+        ++refusals;
         return Error{Code::kAtCapacity, "no room for lines of this attempt"};
+      }
     if (failures > 0) {
       --failures;
       return Error{Code::kUnavailable, "no space left on device"};
@@ -35,7 +39,7 @@ class FailingLogStore final : public log_store::LogStore {
   std::atomic<int> failures = 0;
   /// There is no room for what the first attempt prints.
   std::atomic<bool> full = false;
-  std::atomic<int> appends = 0;
+  std::atomic<int> appends = 0, refusals = 0;
 };
 
 class LogOutage : public ExecutorTest {
@@ -96,6 +100,24 @@ TEST_F(LogOutage, WhoFindsNoRoomWaitsAndTheOthersDoNot) {
   EXPECT_EQ(lines.back().bytes, "last");
   for (std::size_t i = 0; i < lines.size(); ++i)
     EXPECT_EQ(lines[i].number, static_cast<std::int64_t>(i + 1));
+}
+
+TEST_F(LogOutage, WhatFoundNoRoomIsOfferedAgainNoMoreOftenForWhatOthersPrint) {
+  failing_->full = true;
+  const auto noisy = Next(Shell("echo first; exec sleep 600"));
+  ASSERT_EQ(executor_->Offer(noisy).disposition, model::Disposition::kDispatched);
+  ASSERT_TRUE(WaitUntil([&] { return failing_->refusals > 0; }));
+  const Duration begin = clock_.Monotonic();
+  const int before = failing_->refusals;
+  EXPECT_EQ(Run(Shell("i=0; while [ $i -lt 20000 ]; do echo $i; i=$((i+1)); done")).verdict,
+            model::Verdict::kSucceeded);
+  const auto turns = (clock_.Monotonic() - begin) / 20ms;
+  // With all others, and alone.
+  EXPECT_LE(failing_->refusals - before, 2 * (turns + 1));
+  failing_->full = false;
+  executor_->Cancel(noisy.key);
+  sink_.Await(noisy.key);
+  EXPECT_EQ(Texts(noisy), std::vector<std::string>{"first"});
 }
 
 TEST_F(LogOutage, WhoFindsNoRoomCanBeStopped) {
