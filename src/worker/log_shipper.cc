@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::string_view kCutNote =
     "[headworks: the rest is not kept: the engine took no lines before the task was stopped]";
+constexpr std::string_view kRefusedNote =
+    "[headworks: lines are missing here: the engine refused them, and its worker's log says why]";
 
 }  // namespace
 
@@ -41,13 +43,34 @@ std::vector<log_store::Line> LogShipper::Peek(const model::AttemptKey& attempt) 
   return lines;
 }
 
+void LogShipper::Waiting::Pop(std::size_t count) {
+  for (; count > 0; --count) {
+    bytes -= BytesOf(lines.front());
+    lines.pop_front();
+  }
+}
+
 void LogShipper::Stored(const model::AttemptKey& attempt, std::size_t count) {
   const std::scoped_lock lock(mutex_);
   const auto found = waiting_.find(attempt);
   if (found == waiting_.end()) return;
-  for (; count > 0; --count) {
-    found->second.bytes -= BytesOf(found->second.lines.front());
-    found->second.lines.pop_front();
+  found->second.Pop(count);
+  room_.notify_all();
+}
+
+void LogShipper::Refused(const model::AttemptKey& attempt, std::size_t count) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = waiting_.find(attempt);
+  if (found == waiting_.end()) return;
+  Waiting& waiting = found->second;
+  log_store::Line note = waiting.lines[count - 1];
+  const bool said = count == 1 && note.bytes == kRefusedNote;
+  waiting.Pop(count);
+  if (!said) {
+    note.stream = log_store::Stream::kNote;
+    note.bytes = kRefusedNote;
+    waiting.bytes += BytesOf(note);
+    waiting.lines.push_front(std::move(note));
   }
   room_.notify_all();
 }
@@ -71,16 +94,10 @@ void LogShipper::Shut() {
   room_.notify_all();
 }
 
-bool LogShipper::FitsLocked(const model::AttemptKey& attempt, std::size_t bytes) const {
+std::size_t LogShipper::RoomLocked(const model::AttemptKey& attempt) const {
+  constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
   const auto found = waiting_.find(attempt);
-  return found == waiting_.end() || found->second.lines.empty() ||
-         found->second.bytes + bytes <= share_;
-}
-
-/// Whether what is to be added need not wait.
-bool LogShipper::RoomLocked(const model::AttemptKey& attempt, std::size_t bytes) const {
-  const auto found = waiting_.find(attempt);
-  return FitsLocked(attempt, bytes) || found->second.dropping;
+  return found == waiting_.end() || found->second.dropping ? kAny : found->second.Room(share_);
 }
 
 bool LogShipper::AddLocked(const model::AttemptKey& attempt,
@@ -88,7 +105,7 @@ bool LogShipper::AddLocked(const model::AttemptKey& attempt,
   const auto found = waiting_.find(attempt);
   if (found == waiting_.end() || lines.empty() || found->second.cut) return false;
   for (log_store::Line line : lines) {
-    if (found->second.dropping && !FitsLocked(attempt, BytesOf(line))) {
+    if (found->second.dropping && BytesOf(line) > found->second.Room(share_)) {
       line.stream = log_store::Stream::kNote;
       line.bytes = kCutNote;
       found->second.cut = true;
@@ -105,11 +122,14 @@ Status LogShipper::Append(std::span<const log_store::Batch> batches) {
   {
     const std::scoped_lock lock(mutex_);
     for (const log_store::Batch& batch : batches) {
-      std::size_t bytes = 0;
-      for (const log_store::Line& line : batch.lines) bytes += BytesOf(line);
-      if (!RoomLocked(batch.attempt, bytes))
-        return Error{Code::kAtCapacity,
-                     fmt::format("more than {} bytes of lines wait to be passed on", share_)};
+      // No further than there is room: what an attempt prints meanwhile may be very many lines.
+      std::size_t room = RoomLocked(batch.attempt);
+      for (const log_store::Line& line : batch.lines) {
+        if (BytesOf(line) > room)
+          return Error{Code::kAtCapacity,
+                       fmt::format("more than {} bytes of lines wait to be passed on", share_)};
+        room -= BytesOf(line);
+      }
     }
     for (const log_store::Batch& batch : batches)
       if (AddLocked(batch.attempt, batch.lines)) tell.push_back(batch.attempt);
@@ -124,7 +144,7 @@ Status LogShipper::Append(const model::AttemptKey& key, std::int64_t number, Ins
       {number, log_store::Stream::kStdout, at, std::string(line)}};
   std::unique_lock lock(mutex_);
   const bool room =
-      room_.wait(lock, stop, [&] { return shut_ || RoomLocked(key, BytesOf(lines.front())); });
+      room_.wait(lock, stop, [&] { return shut_ || BytesOf(lines.front()) <= RoomLocked(key); });
   if (shut_) return Error{Code::kUnavailable, "the worker has ended"};
   if (!room)
     return Error{Code::kCancelled,

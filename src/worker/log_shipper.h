@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -40,6 +42,8 @@ class LogShipper final : public log_store::LogStore, public executor_inline::Lin
   std::vector<log_store::Line> Peek(const model::AttemptKey& attempt);
   /// The first `count` are stored.
   void Stored(const model::AttemptKey& attempt, std::size_t count);
+  /// The first `count` are not taken, now or later: a note stands for them, unless they are that.
+  void Refused(const model::AttemptKey& attempt, std::size_t count);
   bool HasLines(const model::AttemptKey& attempt) const;
   /// Whoever waits for room waits no longer.
   void Shut();
@@ -64,12 +68,19 @@ class LogShipper final : public log_store::LogStore, public executor_inline::Lin
     bool told = false;
     /// What has no room is dropped; `cut`: something was.
     bool dropping = false, cut = false;
+
+    /// Bytes that may be added.
+    std::size_t Room(std::size_t share) const {
+      return lines.empty() ? std::numeric_limits<std::size_t>::max()
+                           : share - std::min(share, bytes);
+    }
+    void Pop(std::size_t count);
   };
   static std::size_t BytesOf(const log_store::Line& line) {
     return line.bytes.size() + worker_api::kLineOverhead;
   }
-  bool FitsLocked(const model::AttemptKey& attempt, std::size_t bytes) const;
-  bool RoomLocked(const model::AttemptKey& attempt, std::size_t bytes) const;
+  /// Bytes that need not wait.
+  std::size_t RoomLocked(const model::AttemptKey& attempt) const;
   /// Whether on_lines is to be called.
   bool AddLocked(const model::AttemptKey& attempt, const std::vector<log_store::Line>& lines);
 

@@ -301,8 +301,11 @@ class Worker::Impl final : public executor::AttemptSink {
       // What the engine does not take as it is, it will not take later.
       const bool refused = !reply && reply.error().code == Code::kInvalidArgument;
       if (refused)
-        ports_.log.Error("lines of a task are refused", {{"error", reply.error().message}});
-      if (stored || refused) lines_.Stored(local, count);
+        ports_.log.Error("lines of a task are refused", {{"run", fmt::to_string(key.run.value)},
+                                                         {"epoch", fmt::to_string(key.epoch.value)},
+                                                         {"error", reply.error().message}});
+      if (stored) lines_.Stored(local, count);
+      if (refused) lines_.Refused(local, count);
       conversation_.OnLogged(key, refused ? Reply::kGoOn : reply, lines_.HasLines(local), Now());
     };
     if (count == 0) return logged(Reply::kGoOn);

@@ -145,6 +145,27 @@ TEST_F(Shipper, DropsWhatHasNoRoomWithANote) {
   EXPECT_FALSE(Add(kTwo, 100)) << "only what was asked for";
 }
 
+TEST_F(Shipper, ANoteStandsForLinesThatTheEngineRefuses) {
+  ASSERT_TRUE(Add(kOne, 200, 3));
+  shipper.Refused(kOne, 2);
+  auto lines = shipper.Peek(kOne);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].number, 2);
+  EXPECT_EQ(lines[0].stream, log_store::Stream::kNote);
+  EXPECT_NE(lines[0].bytes.find("lines are missing here"), std::string::npos);
+  EXPECT_EQ(lines[1].number, 3);
+  EXPECT_TRUE(Add(kOne, 600)) << "they use no room any more";
+  // The note is refused with what follows it, and then alone: it is not said for ever.
+  shipper.Refused(kOne, 3);
+  lines = shipper.Peek(kOne);
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_EQ(lines[0].number, 4);
+  shipper.Refused(kOne, 1);
+  EXPECT_FALSE(shipper.HasLines(kOne));
+  shipper.Close(kTwo);
+  shipper.Refused(kTwo, 1);  // an answer that came late
+}
+
 TEST_F(Shipper, AFunctionWaitsForRoom) {
   ASSERT_TRUE(Add(kOne, 984));
   auto waits = std::async(std::launch::async, [&] {
