@@ -55,7 +55,7 @@ Result<std::unique_ptr<metrics_http::HttpServer>> ServeMonitoring(const std::str
       return {.content_type = std::string(metrics::kPrometheusContentType),
               .body = metrics::PrometheusText(FamiliesOf(figures))};
     if (path == "/healthz" && figures.connected) return {.body = "ok server: answers\n"};
-    if (path == "/healthz") return {.status = 503, .body = "trouble server: does not answer\n"};
+    if (path == "/healthz") return {.status = 503, .body = "trouble server: no good answer\n"};
     return {.status = 404, .body = "here are /metrics and /healthz\n"};
   };
   return metrics_http::HttpServer::Listen(address, {}, answer, logger);

@@ -22,7 +22,6 @@ using executor::Word;
 
 namespace {
 
-constexpr Duration kLongestLease = std::chrono::hours(24);
 constexpr Duration kShortestLease = std::chrono::milliseconds(100);
 constexpr Duration kLongestWait = std::chrono::hours(1);
 constexpr std::uint32_t kMostWaiting = 1'000'000;
@@ -51,9 +50,9 @@ Status CheckOptions(const QueueOptions& options) {
   const auto bad = [](std::string_view what) {
     return Error{Code::kInvalidArgument, fmt::format("queue executor: {}", what)};
   };
-  if (options.lease < kShortestLease || options.lease > kLongestLease)
+  if (options.lease < kShortestLease || options.lease > worker_api::kMaxLease)
     return bad(fmt::format("lease is {}us; give {} to {}", options.lease.count(),
-                           FormatDuration(kShortestLease), FormatDuration(kLongestLease)));
+                           FormatDuration(kShortestLease), FormatDuration(worker_api::kMaxLease)));
   if (options.heartbeat_every <= Duration(0) || options.heartbeat_every > options.lease / 3)
     return bad(
         fmt::format("heartbeat_every is {}us; give more than none, and at most a third of "

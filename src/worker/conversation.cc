@@ -24,10 +24,27 @@ constexpr Duration kExtraBeatWait = std::chrono::milliseconds(500);
 constexpr std::size_t kMostPolls = 4;
 /// Heartbeats under way, most of which are late.
 constexpr std::size_t kMostBeats = 8;
-/// Tokens of one heartbeat; those of more attempts are shown by several.
-constexpr std::size_t kMaxBeatBytes = std::size_t{2} << 20;
+/// Tokens of one word; more are shown by several.
+constexpr std::size_t kMaxTokenBytes = std::size_t{2} << 20;
 /// A worker that is cordoned asks again.
 constexpr Duration kCordoned = std::chrono::seconds(5);
+
+/// How much of one word is taken by the tokens that it shows.
+class Portion {
+ public:
+  /// False: this one is for the next word, which it begins.
+  bool Take(const std::string& token) {
+    const bool fits =
+        count_ == 0 || (count_ < worker_api::kMaxSlots && bytes_ + token.size() <= kMaxTokenBytes);
+    if (!fits) *this = {};
+    ++count_;
+    bytes_ += token.size();
+    return fits;
+  }
+
+ private:
+  std::size_t count_ = 0, bytes_ = 0;
+};
 
 bool IsRefusal(Code code) {
   return code == Code::kPermissionDenied || code == Code::kConflict ||
@@ -54,20 +71,15 @@ Conversation::Conversation(const WorkerOptions& options, std::string incarnation
 // ---- What to say next.
 
 std::vector<Conversation::Action> Conversation::Next(Duration now) {
+  due_ = Duration::max();
+  if (refusal_ && !end_) GiveUpRefused(now);
   std::vector<Action> actions(std::make_move_iterator(pending_.begin()),
                               std::make_move_iterator(pending_.end()));
   pending_.clear();
-  due_ = Duration::max();
   if (end_) return actions;
   NextDrain(now, actions);
+  if (refusal_ && attempts_.empty() && !registering_ && !leaving_ && !end_) end_ = *refusal_;
   if (end_) return actions;
-  if (refusal_) GiveUpRefused(now);
-  if (refusal_ && attempts_.empty() && !registering_ && !leaving_) {
-    end_ = *refusal_;
-    std::move(pending_.begin(), pending_.end(), std::back_inserter(actions));
-    pending_.clear();
-    return actions;
-  }
   if ((!registered_ || refusal_) && !registering_ && !leaving_) {
     if (now >= register_retry_.at) {
       registering_ = true;
@@ -227,27 +239,32 @@ void Conversation::SayBeats(bool full, Duration wait, Duration now, std::vector<
   extra_beat_not_before_ = now + kExtraBeatGap;
   Beating beating{.attempts = {}, .sent_at = now, .wait = wait, .full = full};
   worker_api::Heartbeat heartbeat{.who = registration_.who, .work_tokens = {}, .wait = wait};
-  std::size_t bytes = 0;
+  Portion portion;
   const auto say = [&] {
     if (beating.attempts.empty()) return;
     beats_.emplace(++last_id_, beating);
     actions.emplace_back(SayBeat{last_id_, heartbeat});
     beating.attempts.clear();
     heartbeat.work_tokens.clear();
-    bytes = 0;
   };
   for (auto& [key, held] : attempts_) {
     if (held.work_token.empty() || held.fenced || (!full && held.beats > 0)) continue;
-    bytes += held.work_token.size();
-    if (bytes > kMaxBeatBytes || beating.attempts.size() == worker_api::kMaxSlots) {
-      say();
-      bytes = held.work_token.size();
-    }
+    if (!portion.Take(held.work_token)) say();
     ++held.beats;
     beating.attempts.push_back(key);
     heartbeat.work_tokens.push_back(held.work_token);
   }
   say();
+}
+
+void Conversation::GiveBack(std::vector<std::string> start_tokens) {
+  Portion portion;
+  SayHandBack back;
+  for (std::string& token : start_tokens) {
+    if (!portion.Take(token)) pending_.emplace_back(std::exchange(back, {}));
+    back.start_tokens.push_back(std::move(token));
+  }
+  if (!back.start_tokens.empty()) pending_.emplace_back(std::move(back));
 }
 
 void Conversation::NextDrain(Duration now, std::vector<Action>& actions) {
@@ -314,7 +331,7 @@ void Conversation::NoteAnswer(const Status& status) {
   const bool silent =
       !status && status.error().code != Code::kNotFound && !IsRefusal(status.error().code);
   if (silent == std::exchange(silent_, silent)) return;
-  tell_(silent ? fmt::format("the server does not answer: {}", status.error().message)
+  tell_(silent ? fmt::format("no good answer from the server: {}", status.error().message)
                : std::string("the server answers again"));
 }
 
@@ -335,7 +352,7 @@ void Conversation::OnRegistered(const Result<worker_api::Welcome>& welcome, Dura
   // Until another word is answered: who registers without effect does so later and later.
   Again(register_retry_, now);
   if (welcome->lease <= Duration(0) || welcome->heartbeat_every <= Duration(0) ||
-      welcome->heartbeat_every >= welcome->lease)
+      welcome->heartbeat_every >= welcome->lease || welcome->lease > worker_api::kMaxLease)
     return tell_(
         fmt::format("the server speaks of leases of {}us and heartbeats each {}us, which "
                     "cannot be kept; registering again",
@@ -361,10 +378,10 @@ void Conversation::OnPolled(std::uint64_t id, const Result<worker_api::Polled>& 
   }
   poll_retry_ = register_retry_ = {};
   if (polled->drain) poll_retry_.at = now + kCordoned;
-  SayHandBack back;
+  std::vector<std::string> back;
   for (const worker_api::Assignment& each : polled->assignments) {
     if (draining_ || leaving_) {
-      back.start_tokens.push_back(each.start_token);
+      back.push_back(each.start_token);
       continue;
     }
     Held& held = attempts_[each.attempt];
@@ -373,7 +390,7 @@ void Conversation::OnPolled(std::uint64_t id, const Result<worker_api::Polled>& 
     held.start_token = each.start_token;
     held.name = fmt::format("run {} epoch {}", each.attempt.run.value, each.attempt.epoch.value);
   }
-  if (!back.start_tokens.empty()) pending_.emplace_back(std::move(back));
+  GiveBack(std::move(back));
 }
 
 void Conversation::OnStarted(const model::AttemptKey& attempt, Result<worker_api::Started> started,
@@ -506,7 +523,12 @@ void Conversation::OnCompleted(const model::AttemptKey& attempt, const Result<Re
   Held& held = at->second;
   held.asking = false;
   NoteAnswer(reply ? Status() : Status(reply.error()));
-  if (reply && *reply != Reply::kAskAgain) return Settle(at, *reply);
+  if (reply && *reply != Reply::kAskAgain) {
+    const bool fenced = *reply == Reply::kStop;
+    if (fenced) tell_(fmt::format("{} was somebody else's by then", held.name));
+    ++(fenced ? fenced_ : reported_);
+    return Drop(at);
+  }
   if (!reply && IsRefusal(reply.error().code)) {
     tell_(fmt::format("the end of {} is refused: {}", held.name, reply.error().message));
     if (reply.error().code != Code::kInvalidArgument || std::exchange(held.refused_once, true))
@@ -519,16 +541,6 @@ void Conversation::OnCompleted(const model::AttemptKey& attempt, const Result<Re
     return;
   }
   Again(held.retry, now);
-}
-
-void Conversation::Settle(Attempts::iterator at, Reply reply) {
-  if (reply == Reply::kStop) {
-    ++fenced_;
-    tell_(fmt::format("{} was somebody else's by then", at->second.name));
-  } else {
-    ++reported_;
-  }
-  Drop(at);
 }
 
 void Conversation::OnLeft() {
@@ -552,14 +564,14 @@ void Conversation::OnDrain(Duration now) {
   }
   stop_at_ = now + drain_timeout_;
   give_up_at_ = stop_at_ + report_patience_;
-  SayHandBack back;
+  std::vector<std::string> back;
   for (auto at = attempts_.begin(); at != attempts_.end();) {
     const auto here = at++;
     if (here->second.stage != Stage::kAssigned || here->second.maybe_started) continue;
-    back.start_tokens.push_back(here->second.start_token);
+    back.push_back(here->second.start_token);
     Drop(here);
   }
-  if (!back.start_tokens.empty()) pending_.emplace_back(std::move(back));
+  GiveBack(std::move(back));
   // Nobody knows of it, nor is about to.
   if (!registered_ && !registering_ && polls_.empty() && attempts_.empty()) end_ = Status();
 }
@@ -583,9 +595,10 @@ void Conversation::Stop(const model::AttemptKey& key, Held& held, Stopped why, D
 void Conversation::Fence(const model::AttemptKey& key, Held& held) {
   if (std::exchange(held.fenced, true)) return;
   ++fenced_;
-  tell_(fmt::format("{} is somebody else's now; stopping it", held.name));
+  const bool runs = held.stage == Stage::kRunning;
+  tell_(fmt::format("{} is somebody else's now{}", held.name, runs ? "; stopping it" : ""));
   pending_.emplace_back(Mute{key});
-  if (held.stage != Stage::kRunning) return;
+  if (!runs) return;
   pending_.emplace_back(Cancel{key});
   pending_.emplace_back(KillAt{key, Duration(0)});
 }

@@ -180,12 +180,12 @@ class Conversation {
   void NextBeats(Duration now, std::vector<Action>& actions);
   void SayBeats(bool full, Duration wait, Duration now, std::vector<Action>& actions);
   void NextDrain(Duration now, std::vector<Action>& actions);
+  void GiveBack(std::vector<std::string> start_tokens);
   void GiveUpRefused(Duration now);
   void Heard(const model::AttemptKey& key, Held& held, Duration at);
   void Stop(const model::AttemptKey& key, Held& held, Stopped why, Duration now);
   void Fence(const model::AttemptKey& key, Held& held);
   void Drop(Attempts::iterator at);
-  void Settle(Attempts::iterator at, executor::Reply reply);
   Duration SoftEnd(const Held& held) const { return held.heard_at + lease_ - lease_ / 8; }
   Duration HardEnd(const Held& held) const { return held.heard_at + lease_ - lease_ / 16; }
   Duration DropAt(const Held& held) const;

@@ -26,12 +26,17 @@ model::AttemptKey Key(std::int64_t epoch) {
 /// Drives a conversation by hand: `did` is what it wanted done last.
 class Talk : public testing::Test {
  protected:
-  void Go() {
-    did.clear();
+  /// All that one wants done now.
+  static std::vector<C::Action> Drive(C& talk, Duration now) {
+    std::vector<C::Action> all;
     do {
       auto more = talk.Next(now);
-      std::move(more.begin(), more.end(), std::back_inserter(did));
+      std::move(more.begin(), more.end(), std::back_inserter(all));
     } while (talk.due() <= now && !talk.end());
+    return all;
+  }
+  void Go() {
+    did = Drive(talk, now);
     for (const auto& poll : All<C::SayPoll>()) last_poll = poll.id;
   }
   void Go(Duration by) {
@@ -138,7 +143,7 @@ TEST_F(Talk, SaysARegistrationAgainThatGotNoAnswerLaterAndLater) {
     last = wait;
     now = talk.due();
   }
-  EXPECT_EQ(told, std::vector<std::string>{"the server does not answer: no answer"});
+  EXPECT_EQ(told, std::vector<std::string>{"no good answer from the server: no answer"});
 }
 
 TEST_F(Talk, EndsWhenItIsRefusedAndHoldsNothing) {
@@ -271,25 +276,16 @@ TEST_F(Talk, WhatMayStartOnlyWhenItsLeaseIsAlmostOverNeverRuns) {
   for (const auto& [late, runs] :
        {std::pair(kLease - kLease / 8 - 1us, true), {kLease - kLease / 8, false}}) {
     Conversation fresh(options, "inc", random, [](const std::string&) {});
-    std::vector<C::Action> all;
-    const auto go = [&] {
-      all.clear();
-      do {
-        auto more = fresh.Next(now);
-        std::move(more.begin(), more.end(), std::back_inserter(all));
-      } while (fresh.due() <= now);
-    };
-    go();
+    Drive(fresh, now);
     fresh.OnRegistered(worker_api::Welcome{.lease = kLease, .heartbeat_every = kBeat}, now);
-    go();
+    Drive(fresh, now);
     worker_api::Polled polled;
     polled.assignments.push_back({Key(1), "q", "start-1"});
     fresh.OnPolled(1, polled, now);
-    go();
+    Drive(fresh, now);
     now += late;
     fresh.OnStarted(Key(1), worker_api::Started{Reply::kGoOn, "work-1", {}}, now);
-    go();
-    did = all;
+    did = Drive(fresh, now);
     EXPECT_EQ(All<C::Launch>().size(), runs ? 1U : 0U);
     EXPECT_TRUE(None<C::Overdue>());
     if (!runs) EXPECT_EQ(One<C::SayComplete>().outcome.verdict, Verdict::kInterrupted);
@@ -534,31 +530,38 @@ TEST_F(Talk, ABeatThatWouldBeTooLargeIsSaidInParts) {
   options.slots = {{"q", 10'000}};
   const auto beats_of = [&](std::size_t token_bytes, std::int64_t count) {
     Conversation fresh(options, "inc", random, [](const std::string&) {});
-    const auto go = [&] {
-      did.clear();
-      do {
-        auto more = fresh.Next(now);
-        std::move(more.begin(), more.end(), std::back_inserter(did));
-      } while (fresh.due() <= now);
-    };
-    go();
+    Drive(fresh, now);
     fresh.OnRegistered(worker_api::Welcome{.lease = kLease, .heartbeat_every = kBeat}, now);
-    go();
+    Drive(fresh, now);
     worker_api::Polled polled;
     for (std::int64_t epoch = 1; epoch <= count; ++epoch)
       polled.assignments.push_back({Key(epoch), "q", "start"});
     fresh.OnPolled(1, polled, now);
-    go();
+    Drive(fresh, now);
     for (std::int64_t epoch = 1; epoch <= count; ++epoch)
       fresh.OnStarted(Key(epoch),
                       worker_api::Started{Reply::kGoOn, std::string(token_bytes, 't'), {}}, now);
-    go();
+    did = Drive(fresh, now);
     std::vector<std::size_t> tokens;
     for (const auto& beat : All<C::SayBeat>()) tokens.push_back(beat.heartbeat.work_tokens.size());
     return tokens;
   };
   EXPECT_EQ(beats_of(1'024, 2'048), (std::vector<std::size_t>{2'048}));
   EXPECT_EQ(beats_of(1'024, 2'049), (std::vector<std::size_t>{2'048, 1}));
+}
+
+TEST_F(Talk, WhatIsHandedBackIsSaidInPartsToo) {
+  Register();
+  talk.OnDrain(now);
+  worker_api::Polled polled;
+  for (std::int64_t epoch = 1; epoch <= 2'049; ++epoch)
+    polled.assignments.push_back({Key(epoch), "q", std::string(1'024, 't')});
+  talk.OnPolled(last_poll, polled, now);
+  Go();
+  const auto said = All<C::SayHandBack>();
+  ASSERT_EQ(said.size(), 2U);
+  EXPECT_EQ(said[0].start_tokens.size(), 2'048U);
+  EXPECT_EQ(said[1].start_tokens.size(), 1U);
 }
 
 TEST_F(Talk, LateBeatsAreBounded) {
@@ -573,7 +576,8 @@ TEST_F(Talk, LateBeatsAreBounded) {
 }
 
 TEST_F(Talk, AWelcomeThatNobodyCanKeepIsNone) {
-  for (const auto& [lease, beat] : {std::pair<Duration, Duration>(0s, 1s), {1s, 0s}, {1s, 1s}}) {
+  for (const auto& [lease, beat] :
+       {std::pair<Duration, Duration>(0s, 1s), {1s, 0s}, {1s, 1s}, {24h + 1us, 1s}}) {
     Go(5s);
     One<C::SayRegister>();
     talk.OnRegistered(worker_api::Welcome{.lease = lease, .heartbeat_every = beat}, now);
@@ -581,6 +585,10 @@ TEST_F(Talk, AWelcomeThatNobodyCanKeepIsNone) {
     EXPECT_TRUE(did.empty());
     EXPECT_NE(told.back().find("cannot be kept"), std::string::npos);
   }
+  Go(5s);
+  talk.OnRegistered(worker_api::Welcome{.lease = 24h, .heartbeat_every = 1s}, now);
+  Go();
+  One<C::SayPoll>();
 }
 
 TEST_F(Talk, AnOutcomeThatIsRefusedBecomesAFailureOnce) {

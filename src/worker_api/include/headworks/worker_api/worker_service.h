@@ -31,10 +31,12 @@ inline constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;
 /// The lines of one Log, each with its bytes and kLineOverhead more.
 inline constexpr std::size_t kMaxLogBytes = std::size_t{4} << 20;
 inline constexpr std::size_t kLineOverhead = 16;
-/// Tokens of one Heartbeat or HandBack: kMaxSlots.
 /// Of an outcome, for people: what is longer is cut.
 inline constexpr std::size_t kMaxErrorBytes = std::size_t{4} << 10;
+/// The worker's own, that it shows with all it says.
+inline constexpr std::size_t kMaxTokenBytes = std::size_t{8} << 10;
 inline constexpr Duration kMaxWait = std::chrono::seconds(60);
+inline constexpr Duration kMaxLease = std::chrono::hours(24);
 
 /// One start of one worker.  Two processes of the same name are two workers: whatever is held is
 /// held by an incarnation.
@@ -105,8 +107,8 @@ struct Job {
   executor::Resolved resolved;
 };
 
-/// kGoOn: `job` and `work_token` are set.  kCancel: `work_token` is, to say kCancelled with. kStop:
-/// it is another's, or over, also because what it needs cannot be had.
+/// kGoOn: `job` and `work_token` are set.  kCancel: `work_token` is, to say kCancelled with.
+/// kStop: it is another's, or over, also because what it needs cannot be had.
 struct Started {
   executor::Reply reply = executor::Reply::kAskAgain;
   std::string work_token;
@@ -115,7 +117,7 @@ struct Started {
 
 struct Heartbeat {
   Identity who;
-  /// Of all attempts that this worker holds.
+  /// Of all attempts that this worker holds, or of some: at most kMaxSlots, as of one HandBack.
   std::vector<std::string> work_tokens;
   /// Answered after so long or earlier, as soon as one of them is to be cancelled or stopped; once
   /// more for one that was told so already only when the wait is over.
@@ -136,7 +138,7 @@ struct Pulse {
 ///   may be repeated: what has been done already is answered as the first time.
 /// Errors.  kNotFound: this incarnation is not registered (any more); register, and go on with
 ///   whatever is held.  Log and Complete need no registration, the token says who speaks.
-///   kPermissionDenied: a token, with its fault by name; that attempt is over. kUnavailable: no
+///   kPermissionDenied: a token, with its fault by name; that attempt is over.  kUnavailable: no
 ///   answer; say it again.  kInvalidArgument: a bound.  kConflict: the protocol.
 /// Threads.  All methods may be called concurrently.
 class WorkerService {
