@@ -21,13 +21,17 @@ std::atomic<int> interrupts_seen{0};
 std::atomic<int> terminations_seen{0};
 std::atomic<int> wake_fd{-1};
 
+void WakeBy(int fd) {
+  const std::uint64_t one = 1;
+  if (write(fd, &one, sizeof one) < 0) {
+    // The counter is full: the reader has much to wake up for already.
+  }
+}
+
 void OnSignal(int signal) {
   const int saved_errno = errno;
   (signal == SIGINT ? interrupts_seen : terminations_seen).fetch_add(1);
-  const std::uint64_t one = 1;
-  if (write(wake_fd.load(), &one, sizeof one) < 0) {
-    // The counter is full: the reader has much to wake up for already.
-  }
+  WakeBy(wake_fd.load());
   errno = saved_errno;
 }
 
@@ -70,6 +74,8 @@ void SignalWatch::Release() {
 
 int SignalWatch::interrupts() const { return interrupts_seen; }
 int SignalWatch::terminations() const { return terminations_seen; }
+
+void SignalWatch::Wake() { WakeBy(event_fd_); }
 
 void SignalWatch::Wait(Duration timeout, int fd) {
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();

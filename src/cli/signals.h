@@ -24,6 +24,8 @@ class SignalWatch {
   int terminations() const;
   /// Until a signal came since the last Wait, `fd` (-1 = none) is readable, or `timeout` passed.
   void Wait(Duration timeout, int fd = -1);
+  /// Ends a Wait, now or the next one.  From any thread.
+  void Wake();
 
  private:
   explicit SignalWatch(int fd) : event_fd_(fd) {}

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <filesystem>
-#include <fstream>
-#include <mutex>
+#include <map>
 #include <thread>
 
 #include "headworks/author/registry.h"
@@ -18,65 +18,11 @@
 #include "number.h"
 #include "output.h"
 #include "signals.h"
+#include "token_source.h"
 #include "worker_commands.h"
 
 namespace headworks::cli {
 namespace {
-
-constexpr Duration kLook = std::chrono::milliseconds(50);
-constexpr Duration kReadTokenEvery = std::chrono::seconds(5);
-constexpr std::size_t kLongestToken = 8'192;
-
-/// The worker's credential; of a file also after it was replaced.
-class Credential {
- public:
-  Credential(const Context& context, std::string file)
-      : clock_(context.clock), file_(std::move(file)) {
-    if (const char* token = context.environment("HEADWORKS_WORKER_TOKEN"); token != nullptr)
-      token_ = token;
-  }
-
-  Status Check() {
-    if (!file_.empty()) {
-      HEADWORKS_ASSIGN(token_, Read());
-      read_at_ = clock_.Monotonic();
-    }
-    if (token_.empty())
-      return Error{Code::kInvalidArgument,
-                   "a worker needs a token: give --token-file or set HEADWORKS_WORKER_TOKEN; "
-                   "`headworks worker token create` makes one, beside the engine's store"};
-    return {};
-  }
-
-  std::string Get() {
-    const std::scoped_lock lock(mutex_);
-    if (!file_.empty() && clock_.Monotonic() - read_at_ >= kReadTokenEvery) {
-      read_at_ = clock_.Monotonic();
-      // While it is being replaced, the old one is shown.
-      if (auto token = Read(); token && !token->empty()) token_ = *std::move(token);
-    }
-    return token_;
-  }
-
- private:
-  Result<std::string> Read() const {
-    std::ifstream file(file_);
-    std::string token;
-    if (!file.is_open())
-      return Error{Code::kInvalidArgument,
-                   fmt::format("cannot read the worker token in {}; check --token-file", file_)};
-    std::getline(file, token);
-    if (token.size() > kLongestToken)
-      return Error{Code::kInvalidArgument, fmt::format("{} holds no worker token", file_)};
-    return token;
-  }
-
-  Clock& clock_;
-  const std::string file_;
-  std::mutex mutex_;
-  std::string token_;
-  Duration read_at_{};
-};
 
 std::string HostName() {
   char name[256] = {};
@@ -130,7 +76,7 @@ void AwaitEnd(SignalWatch& signals, worker::Worker& worker, Duration drain_timeo
               const std::atomic<bool>& ended) {
   int seen = 0;
   while (!ended) {
-    signals.Wait(kLook);
+    signals.Wait(std::chrono::hours(24));
     for (; seen < signals.interrupts() + signals.terminations(); ++seen) {
       if (seen == 0)
         Print(fmt::format("draining for up to {}; a second signal interrupts what runs\n",
@@ -166,13 +112,14 @@ Result<Exit> RunWorker(const Context& context, const WorkerArgs& args) {
   if (args.server.empty())
     return Error{Code::kInvalidArgument,
                  "give --server HOST:PORT, as `headworks up --rpc-listen` prints it"};
-  Credential credential(context, args.token_file);
-  HEADWORKS_TRY(credential.Check());
+  const char* const variable = context.environment("HEADWORKS_WORKER_TOKEN");
+  TokenSource token(args.token_file, variable == nullptr ? "" : variable);
+  HEADWORKS_TRY(token.Check());
   HEADWORKS_ASSIGN(const auto options, OptionsOf(context, args));
   HEADWORKS_ASSIGN(
       const auto client,
       rpc::RpcClient::Open({.target = args.server, .tls_ca_file = args.tls_ca, .credential = [&] {
-                              return credential.Get();
+                              return token.Get();
                             }}));
   TaskRegistry registry;
   HEADWORKS_TRY(registry.RegisterLinked());
@@ -199,6 +146,7 @@ Result<Exit> RunWorker(const Context& context, const WorkerArgs& args) {
   std::jthread runs([&] {
     end = worker.Run();
     ended = true;
+    signals.Wake();
   });
   AwaitEnd(signals, worker, options.drain_timeout, ended);
   runs.join();

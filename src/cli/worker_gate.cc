@@ -1,5 +1,6 @@
 #include "worker_gate.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <utility>
@@ -9,6 +10,17 @@
 #include "headworks/token/worker_tokens.h"
 
 namespace headworks::cli {
+namespace {
+
+/// Whether `address` (HOST:PORT) is of this machine alone; by a name only "localhost" is.
+bool IsLoopback(const std::string& address) {
+  const std::string host = address.substr(0, address.rfind(':'));
+  in_addr ipv4{};
+  if (inet_pton(AF_INET, host.c_str(), &ipv4) == 1) return ntohl(ipv4.s_addr) >> 24 == 127;
+  return host == "localhost" || host == "[::1]";
+}
+
+}  // namespace
 
 class WorkerGate::Tokens final : public rpc::Gatekeeper {
  public:
@@ -51,8 +63,7 @@ Result<std::unique_ptr<WorkerGate>> WorkerGate::Open(const Context& context, Run
                                                         .gatekeeper = *gate->tokens_,
                                                         .clock = context.clock,
                                                         .log = context.logger}));
-  if (settings.rpc_tls_cert.empty() && !gate->address().starts_with("127.") &&
-      !gate->address().starts_with("[::1]"))
+  if (settings.rpc_tls_cert.empty() && !IsLoopback(gate->address()))
     context.logger.Warning(
         "workers connect without encryption: whoever reads along on the network can take their "
         "tokens; set rpc_tls_cert and rpc_tls_key",
