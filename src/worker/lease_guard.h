@@ -20,7 +20,7 @@ namespace headworks::worker {
 class LeaseGuard {
  public:
   /// `end_program` is called with why, once for each attempt; unset = std::_Exit(5), before which
-  /// nothing is written.
+  /// why is written to standard error, unless that would block.
   LeaseGuard(Clock& clock, std::function<void(const std::string& why)> end_program);
 
   /// It must be cleared before the monotonic clock passes `at`, unless that is moved.
@@ -31,6 +31,7 @@ class LeaseGuard {
 
  private:
   void Watch(const std::stop_token& stop);
+  void WakeLocked(Duration at);
 
   Clock& clock_;
   const std::function<void(const std::string&)> end_program_;
@@ -38,6 +39,8 @@ class LeaseGuard {
   std::condition_variable_any changed_;
   // Guarded by mutex_.
   std::map<model::AttemptKey, Duration> ends_;
+  /// By the clock, unless something is moved to before that.
+  Duration looks_at_{};
   bool moved_ = false;
   std::jthread thread_;  // last: it uses all of the above
 };

@@ -1,8 +1,12 @@
 #include "lease_guard.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
-#include <future>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
 
 namespace headworks::worker {
 namespace {
@@ -17,38 +21,98 @@ model::AttemptKey Key(std::int64_t run) {
           .epoch = Epoch(1)};
 }
 
-TEST(LeaseGuard, EndsTheProgramWhenOneIsNotClearedInTime) {
-  SystemClock clock;
-  std::promise<std::string> ended;
-  LeaseGuard guard(clock, [&](const std::string& why) { ended.set_value(why); });
-  const Duration begin = clock.Monotonic();
-  guard.Add(Key(1), begin + 200ms);
-  guard.Add(Key(2), begin + 100ms);
-  guard.Add(Key(3), begin + 60s);
-  guard.Move(Key(2), begin + 60s);
-  guard.Move(Key(4), begin);  // nobody's
-  auto why = ended.get_future();
-  ASSERT_EQ(why.wait_for(60s), std::future_status::ready);
-  EXPECT_GE(clock.Monotonic() - begin, 200ms);
-  EXPECT_EQ(why.get(),
-            "a function of run 1 did not stop in time, and another worker may begin it: this "
-            "program ends");
+class StandingClock final : public Clock {
+ public:
+  Instant Now() override { return Instant(); }
+  Duration Monotonic() override {
+    ++looks;
+    return Duration(us_);
+  }
+  void Advance(Duration by) { us_ += by.count(); }
+  /// How often it was looked at.
+  std::atomic<int> looks = 0;
+
+ private:
+  std::atomic<std::int64_t> us_ = 0;
+};
+
+/// One whose clock stands still until the test moves it.
+class Guard : public testing::Test {
+ protected:
+  /// What it ended for, in order; waits for one more.
+  std::string Next() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, 60s, [this] { return !whys_.empty(); }));
+    if (whys_.empty()) return "";
+    std::string why = std::move(whys_.front());
+    whys_.pop_front();
+    return why.substr(0, why.find(" did"));
+  }
+
+  StandingClock clock_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::string> whys_;  // guarded by mutex_
+  LeaseGuard guard_{clock_, [this](const std::string& why) {
+                      const std::scoped_lock lock(mutex_);
+                      whys_.push_back(why);
+                      changed_.notify_all();
+                    }};
+};
+
+TEST_F(Guard, EndsTheProgramWhenOneIsNotClearedInTime) {
+  const Duration begin = clock_.Monotonic();
+  guard_.Add(Key(1), begin + 200ms);
+  guard_.Add(Key(2), begin + 100ms);
+  guard_.Add(Key(3), begin + 60s);
+  guard_.Move(Key(2), begin + 60s);
+  guard_.Move(Key(4), begin);  // nobody's
+  clock_.Advance(200ms);
+  EXPECT_EQ(Next(), "a function of run 1");
+  // What is past is at once, and what ends earlier is first.
+  guard_.Move(Key(3), begin + 100ms);
+  EXPECT_EQ(Next(), "a function of run 3");
+  guard_.Move(Key(2), Duration(0));
+  EXPECT_EQ(Next(), "a function of run 2");
 }
 
-TEST(LeaseGuard, WhatIsClearedMayNotBeMoved) {
-  SystemClock clock;
-  std::atomic<int> ended = 0;
-  std::promise<void> last;
-  LeaseGuard guard(clock, [&](const std::string& why) {
-    ++ended;
-    if (why.find("run 2") != std::string::npos) last.set_value();
-  });
-  guard.Add(Key(1), clock.Monotonic() + 50ms);
-  guard.Clear(Key(1));
-  guard.Move(Key(1), Duration(0));
-  guard.Add(Key(2), clock.Monotonic() + 100ms);
-  ASSERT_EQ(last.get_future().wait_for(60s), std::future_status::ready);
-  EXPECT_EQ(ended, 1);
+TEST_F(Guard, WhatIsClearedMayNotBeMoved) {
+  const Duration begin = clock_.Monotonic();
+  guard_.Add(Key(1), begin + 50ms);
+  guard_.Clear(Key(1));
+  guard_.Move(Key(1), Duration(0));
+  guard_.Add(Key(2), begin + 100ms);
+  clock_.Advance(100ms);
+  EXPECT_EQ(Next(), "a function of run 2");
+  const std::scoped_lock lock(mutex_);
+  EXPECT_TRUE(whys_.empty());
+}
+
+TEST(LeaseGuard, HeartbeatsDoNotWakeIt) {
+  StandingClock clock;
+  LeaseGuard guard(clock, [](const std::string&) { FAIL(); });
+  const Duration begin = SystemClock().Monotonic();
+  for (int beat = 0; beat < 100; ++beat)
+    for (int run = 0; run < 100; ++run) {
+      if (beat == 0)
+        guard.Add(Key(run), 3600s);
+      else
+        guard.Move(Key(run), 3600s + std::chrono::seconds(beat));
+    }
+  // Each second, and before the first wait.
+  EXPECT_LE(clock.looks, 2 + (SystemClock().Monotonic() - begin) / 1s);
+}
+
+TEST(LeaseGuardDeathTest, SaysWhyItEndsTheProgram) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        SystemClock clock;
+        LeaseGuard guard(clock, {});
+        guard.Add(Key(7), Duration(0));
+        pause();
+      },
+      testing::ExitedWithCode(5), "headworks: a function of run 7 did not stop in time");
 }
 
 }  // namespace
