@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 using executor::Reply;
 using model::AttemptKey;
 
-/// Of all lines that wait to be passed on, unless there are so many slots that the least share of
-/// each comes to more; of one attempt at least and at most.
+/// Of the lines that wait to be passed on, shared by the slots; of one attempt at least and at
+/// most.
 constexpr std::size_t kLogMemory = std::size_t{64} << 20;
 constexpr std::size_t kLeastShare = std::size_t{1} << 20;
 constexpr std::size_t kMostShare = std::size_t{8} << 20;
@@ -154,7 +154,8 @@ class Mailbox {
 
 }  // namespace
 
-/// One thread (Run's) owns the conversation; whatever happens elsewhere is a letter to it.
+/// One thread (Run's) owns the conversation; whatever happens elsewhere is a letter to it.  From
+/// its assignment on an attempt goes by its LocalKey, which is unique too.
 class Worker::Impl final : public executor::AttemptSink {
  public:
   Impl(WorkerOptions options, const WorkerPorts& ports)
@@ -163,7 +164,7 @@ class Worker::Impl final : public executor::AttemptSink {
         share_(std::clamp(kLogMemory / SlotsOf(options_), kLeastShare, kMostShare)),
         lines_(share_,
                [this](const AttemptKey& key) {
-                 mail_->Post([this, key] { conversation_.OnLines(RemoteKey(key)); });
+                 mail_->Post([this, key] { conversation_.OnLines(key); });
                }),
         guard_(ports_.clock, ports_.end_program),
         conversation_(options_, NewIncarnation(ports_.random), ports_.random,
@@ -200,8 +201,7 @@ class Worker::Impl final : public executor::AttemptSink {
     if (!commands) return Error(commands.error());
     commands_ = *std::move(commands);
     HEADWORKS_TRY(commands_->Start(*this));
-    std::size_t threads = options_.function_threads == 0 ? slots : options_.function_threads;
-    if (ports_.registry.Functions().empty()) threads = 1;
+    const std::size_t threads = ports_.registry.Functions().empty() ? 1 : slots;
     functions_ = executor_inline::NewInlineExecutor(
         {.threads = std::min(threads, kMostFunctionThreads), .queue_depth = slots},
         {.registry = ports_.registry,
@@ -240,7 +240,7 @@ class Worker::Impl final : public executor::AttemptSink {
     guard_.Clear(key);
     mail_->Post([this, key, outcome = std::move(outcome)]() mutable {
       for (executor::Executor* each : Executors()) each->Settled({&key, 1});
-      conversation_.OnEnded(RemoteKey(key), std::move(outcome));
+      conversation_.OnEnded(key, std::move(outcome));
     });
   }
   void Hear(executor::Word /*word*/, std::function<void(executor::Heard)> reply) override {
@@ -251,10 +251,6 @@ class Worker::Impl final : public executor::AttemptSink {
  private:
   Duration Now() { return ports_.clock.Monotonic(); }
   std::vector<executor::Executor*> Executors() { return {commands_.get(), functions_.get()}; }
-  AttemptKey RemoteKey(const AttemptKey& local) const {
-    const auto found = remote_.find(local);
-    return found == remote_.end() ? local : found->second;
-  }
   void Publish() {
     const std::scoped_lock lock(figures_mutex_);
     figures_ = conversation_.figures();
@@ -276,7 +272,10 @@ class Worker::Impl final : public executor::AttemptSink {
   }
   void Do(Conversation::SayPoll& say) {
     ports_.service.PollFor(std::move(say.poll),
-                           Letter<worker_api::Polled>([this, id = say.id](const auto& polled) {
+                           Letter<worker_api::Polled>([this, id = say.id](auto polled) {
+                             if (polled)
+                               for (auto& each : polled->assignments)
+                                 each.attempt = LocalKey(each.attempt);
                              conversation_.OnPolled(id, polled, Now());
                            }));
   }
@@ -293,10 +292,9 @@ class Worker::Impl final : public executor::AttemptSink {
                                                       }));
   }
   void Do(Conversation::SayLog& say) {
-    const AttemptKey local = LocalKey(say.attempt);
-    auto lines = lines_.Peek(local);
+    auto lines = lines_.Peek(say.attempt);
     const std::size_t count = lines.size();
-    const auto logged = [this, local, key = say.attempt, count](const Result<Reply>& reply) {
+    const auto logged = [this, key = say.attempt, count](const Result<Reply>& reply) {
       const bool stored = reply && (*reply == Reply::kGoOn || *reply == Reply::kCancel);
       // What the engine does not take as it is, it will not take later.
       const bool refused = !reply && reply.error().code == Code::kInvalidArgument;
@@ -304,9 +302,9 @@ class Worker::Impl final : public executor::AttemptSink {
         ports_.log.Error("lines of a task are refused", {{"run", fmt::to_string(key.run.value)},
                                                          {"epoch", fmt::to_string(key.epoch.value)},
                                                          {"error", reply.error().message}});
-      if (stored) lines_.Stored(local, count);
-      if (refused) lines_.Refused(local, count);
-      conversation_.OnLogged(key, refused ? Reply::kGoOn : reply, lines_.HasLines(local), Now());
+      if (stored) lines_.Stored(key, count);
+      if (refused) lines_.Refused(key, count);
+      conversation_.OnLogged(key, refused ? Reply::kGoOn : reply, lines_.HasLines(key), Now());
     };
     if (count == 0) return logged(Reply::kGoOn);
     ports_.service.Log(std::move(say.work_token), std::move(lines), Letter<Reply>(logged));
@@ -328,53 +326,49 @@ class Worker::Impl final : public executor::AttemptSink {
   }
 
   void Do(Conversation::Launch& launch) {
-    const AttemptKey local = LocalKey(launch.attempt);
-    remote_[local] = launch.attempt;
-    lines_.Open(local);
-    auto attempt = jobs_.Add(local, std::move(launch.job));
+    const AttemptKey& key = launch.attempt;
+    lines_.Open(key);
+    auto attempt = jobs_.Add(key, std::move(launch.job));
     // Perhaps a newer engine's: another worker may read it.
-    if (!attempt) return CannotRun(local, model::Disposition::kRejected, attempt.error().message);
-    conversation_.OnGrace(launch.attempt, attempt->task().grace);
+    if (!attempt) return CannotRun(key, model::Disposition::kRejected, attempt.error().message);
+    conversation_.OnGrace(key, attempt->task().grace);
     const bool function = std::holds_alternative<model::FunctionAction>(attempt->task().action);
     if (Now() >= launch.kill_at)
-      return NeverBegan(local, Interrupted("its lease was over before its worker could begin it",
-                                           ports_.clock.Now()));
-    if (function) guard_.Add(local, launch.kill_at);
+      return NeverBegan(key, Interrupted("its lease was over before its worker could begin it",
+                                         ports_.clock.Now()));
+    if (function) guard_.Add(key, launch.kill_at);
     const executor::OfferResult offered =
         function ? functions_->Offer(*attempt) : commands_->OfferUntil(*attempt, launch.kill_at);
     if (offered.disposition != model::Disposition::kDispatched)
-      CannotRun(local, offered.disposition, offered.cause);
+      CannotRun(key, offered.disposition, offered.cause);
   }
-  void CannotRun(const AttemptKey& local, model::Disposition why, const std::string& cause) {
-    NeverBegan(local, NotTaken(why, cause, ports_.clock.Now()));
+  void CannotRun(const AttemptKey& key, model::Disposition why, const std::string& cause) {
+    NeverBegan(key, NotTaken(why, cause, ports_.clock.Now()));
   }
-  void NeverBegan(const AttemptKey& local, model::Outcome outcome) {
-    guard_.Clear(local);
-    mail_->Post([this, local, outcome = std::move(outcome)]() mutable {
-      conversation_.OnEnded(RemoteKey(local), std::move(outcome));
+  void NeverBegan(const AttemptKey& key, model::Outcome outcome) {
+    guard_.Clear(key);
+    mail_->Post([this, key, outcome = std::move(outcome)]() mutable {
+      conversation_.OnEnded(key, std::move(outcome));
     });
   }
   void Do(Conversation::Cancel& cancel) {
-    for (executor::Executor* each : Executors()) each->Cancel(LocalKey(cancel.attempt));
+    for (executor::Executor* each : Executors()) each->Cancel(cancel.attempt);
   }
   void Do(Conversation::KillAt& kill) {
-    const AttemptKey local = LocalKey(kill.attempt);
-    commands_->KillAt(local, kill.at);
+    commands_->KillAt(kill.attempt, kill.at);
     // A function cannot be killed alone: it has what is left of its lease.
-    if (kill.at > Duration(0)) guard_.Move(local, kill.at);
+    if (kill.at > Duration(0)) guard_.Move(kill.attempt, kill.at);
   }
   void Do(Conversation::Overdue& overdue) {
     // Commands are dead by now: their supervisor sees to that.
-    guard_.Move(LocalKey(overdue.attempt), Duration(0));
+    guard_.Move(overdue.attempt, Duration(0));
   }
-  void Do(Conversation::Mute& mute) { lines_.Close(LocalKey(mute.attempt)); }
-  void Do(Conversation::DropRest& drop) { lines_.DropRest(LocalKey(drop.attempt)); }
+  void Do(Conversation::Mute& mute) { lines_.Close(mute.attempt); }
+  void Do(Conversation::DropRest& drop) { lines_.DropRest(drop.attempt); }
   void Do(Conversation::Forget& forget) {
-    const AttemptKey local = LocalKey(forget.attempt);
-    guard_.Clear(local);
-    lines_.Close(local);
-    jobs_.Remove(local);
-    remote_.erase(local);
+    guard_.Clear(forget.attempt);
+    lines_.Close(forget.attempt);
+    jobs_.Remove(forget.attempt);
   }
 
   const WorkerOptions options_;
@@ -389,7 +383,6 @@ class Worker::Impl final : public executor::AttemptSink {
 
   // Run's own.
   Conversation conversation_;
-  std::map<AttemptKey, AttemptKey> remote_;  // by the key it has here
 
   mutable std::mutex figures_mutex_;
   WorkerFigures figures_;  // guarded by figures_mutex_

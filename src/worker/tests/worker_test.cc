@@ -22,8 +22,8 @@ namespace {
 using namespace std::chrono_literals;
 using worker_api::WorkerService;
 
-/// The engine's service, unless it is cut off: then nothing is answered until it is joined again,
-/// as by a network.
+/// The engine's service, unless it is cut off: then whatever is said is answered kUnavailable, at
+/// once, until it is joined again.  What was said before is still answered.
 class Line final : public WorkerService {
  public:
   explicit Line(Runner& runner) : engine_(*runner.worker_service()) {}

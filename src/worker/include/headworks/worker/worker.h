@@ -37,8 +37,6 @@ struct WorkerOptions {
   Duration poll_wait = std::chrono::seconds(30);
   /// How long, at the end, the last verdicts are said again to a server that does not answer.
   Duration report_patience = std::chrono::seconds(15);
-  /// Threads for C++ functions; 0 = as many as slots.
-  std::size_t function_threads = 0;
 };
 
 /// All borrowed; each must outlive the worker.
@@ -53,7 +51,8 @@ struct WorkerPorts {
   std::function<void(const std::string& line)> tell{};
   /// Ends this program at once: a C++ function did not stop when its lease was about to end, and
   /// another worker is about to begin it (I4), or it did not stop when this one had drained. Called
-  /// on a thread of its own, and is to write nothing that may block.  Unset = std::_Exit(5).
+  /// on a thread of its own, and is to write nothing that may block.  Unset = why is written to
+  /// standard error, if that can be at once, and std::_Exit(5).
   std::function<void(const std::string& why)> end_program{};
 };
 
@@ -81,11 +80,12 @@ struct WorkerFigures {
 /// Logs.  Lines are in the engine's store before the verdict is said (I6); a task whose lines
 ///   cannot be passed on waits.  Once it was stopped for its lease or to drain, and had its grace,
 ///   or was cancelled, and its lease is over, lines without room are dropped, with a note.  Bound:
-///   1 to 8 MiB for each slot.
+///   1 to 8 MiB of bytes, some 100 a line for what is around them, for each attempt that is held,
+///   of which there are at most twice as many as slots.
 /// Errors of Run.  kPermissionDenied, kConflict, kInvalidArgument: the server refuses this worker,
 ///   and nothing is held any more; ends that it did not take were given up `report_patience` after
-///   their leases.  kDrainTimeout: drained, but the ends of some attempts could not
-///   be said; they will be lost, by lease.
+///   their leases.  kDrainTimeout: drained, but the ends of some attempts could not be said; they
+///   will be lost, by lease.
 /// Threads.  Run's, two of the process executor, one that watches leases and those for functions.
 class Worker {
  public:
