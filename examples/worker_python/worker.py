@@ -16,8 +16,18 @@ import grpc
 from headworks.worker.v1 import worker_pb2 as pb
 from headworks.worker.v1 import worker_pb2_grpc
 
-SAY_AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED,
-             grpc.StatusCode.RESOURCE_EXHAUSTED)
+FINAL = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.INVALID_ARGUMENT,
+         grpc.StatusCode.FAILED_PRECONDITION)
+
+
+def is_final(name, request, error):
+    """Whether it would be answered so again; all else is said again."""
+    if not any(key == "headworks-engine" for key, _ in error.trailing_metadata() or ()):
+        # A proxy's or the library's own: it says nothing, but for what is too large.
+        return (error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+                and request.ByteSize() > 2**20)
+    return error.code() in FINAL or (error.code() == grpc.StatusCode.UNAUTHENTICATED
+                                     and name in ("Register", "Poll"))
 
 
 class Worker:
@@ -40,7 +50,7 @@ class Worker:
             except grpc.RpcError as error:
                 if error.code() == grpc.StatusCode.NOT_FOUND:
                     self.register()  # the engine was restarted
-                elif error.code() not in SAY_AGAIN:
+                elif is_final(name, request, error):
                     raise
             time.sleep(min(1, 0.1 * 2 ** min(attempt, 6)))
 
