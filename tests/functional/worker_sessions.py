@@ -1,5 +1,6 @@
-"""Many workers in one process: SERVER NAME SESSIONS POLLS; each session has a connection of its own and
-POLLS long polls under way.  Says "ready" once all of them are, and after SIGTERM what it did, as JSON.
+"""Many workers in one process: SERVER NAME SESSIONS POLLS; each session has a connection of its own
+and POLLS long polls under way.  Says "ready" a second after all are registered and begin to poll,
+and after SIGTERM what it did, as JSON.
 """
 import asyncio
 import collections
@@ -52,7 +53,8 @@ async def main(server, name, sessions, polls):
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, Session.stop.set)
     all_sessions = [Session(server, f"{name}-{n}") for n in range(sessions)]
     await asyncio.gather(*(session.register(polls) for session in all_sessions))
-    tasks = [asyncio.ensure_future(session.poll()) for session in all_sessions for _ in range(polls)]
+    tasks = [asyncio.ensure_future(session.poll())
+             for session in all_sessions for _ in range(polls)]
     await asyncio.sleep(1)
     print("ready", flush=True)
     stopped = asyncio.ensure_future(Session.stop.wait())

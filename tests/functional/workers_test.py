@@ -79,8 +79,8 @@ class WorkersCase(harness.Case):
         self.until(lambda: self.run_state() not in ("pending", "running"), "the run ends")
         self.assertEqual(self.run_state(), state, self.hw("runs", "show", "@last").stdout)
 
-    def log(self, run="@last"):
-        return self.hw("runs", "logs", run).stdout
+    def log(self):
+        return self.hw("runs", "logs", "@last").stdout
 
 
 class WorkersTest(WorkersCase):
@@ -173,7 +173,8 @@ class WorkersTest(WorkersCase):
         self.up()
         proxy = FaultProxy(self.server)
         self.addCleanup(proxy.close)
-        self.worker("w", server=proxy.address)
+        # So few at a time that they take longer than the drops.
+        self.worker("w", "--queue", "default=2", server=proxy.address)
         self.begin(*[(f"t{i}", f"echo {i} >> done; sleep 0.1") for i in range(30)])
         for _ in range(8):
             time.sleep(0.2)  # tidy-allow(sleep): the time between two drops is what is tested
@@ -244,15 +245,17 @@ class WorkersTest(WorkersCase):
     def test_drain_lets_tasks_end_and_takes_no_more(self):
         self.up()
         worker = self.worker("w", "--queue", "default=1")
-        self.begin(("a", gated("a")), ("b", "echo b >> b.here"))
-        self.until(lambda: self.lines("a.here") or self.lines("b.here"), "one begins")
+        self.begin(("a", gated("a")), ("b", "echo b >> b.here", "needs: [a]"))
         self.until_exists("a.here")
         worker.terminate()
         self.until_said(worker, "draining")
         self.write("a.go", "")
-        self.assertIn("left", self.ends(worker, OK))
-        self.worker("next")
+        said = self.ends(worker, OK)
+        self.assertIn("left", said)
+        self.assertNotIn("/b of run", said)
+        following = self.worker("next")
         self.ended()
+        self.assertIn("/b of run", self.text(following))
         self.assertEqual(len(self.lines("a.here")), 1)
 
     def test_drain_interrupts_at_no_cost(self):
@@ -277,7 +280,7 @@ class WorkersTest(WorkersCase):
         worker.terminate()
         self.ends(worker, OK)
 
-    def test_cancel_reaches_a_task_within_a_second(self):
+    def test_cancel_reaches_a_task_at_once(self):
         self.lease(60)
         self.up()
         self.worker("w")
@@ -334,14 +337,14 @@ class WorkersTest(WorkersCase):
     def test_logs_and_outputs_arrive_whole(self):
         self.up()
         self.worker("w")
+        # With 8 bytes around them: of 1 MiB, and of one more.
+        printed = ("python3 -c 'print(\"{\\\"x\\\":\\\"\" + \"o\" * (1048576 - %d) + "
+                   "\"\\\"}\", end=\"\")' > $HEADWORKS_OUTPUT")
         self.begin(
             ("line", "head -c 65536 /dev/zero | tr '\\0' x; echo"),
             ("bytes", "printf 'a\\377\\001b\\n'"),
             ("many", "seq 20000"),
-            ("out", "python3 -c 'print(\"{\\\"x\\\":\\\"\" + \"o\" * (1048576 - 8) + \"\\\"}\", end=\"\")' "
-                    "> $HEADWORKS_OUTPUT"),
-            ("over", "python3 -c 'print(\"{\\\"x\\\":\\\"\" + \"o\" * (1048576 - 7) + \"\\\"}\", end=\"\")' "
-                     "> $HEADWORKS_OUTPUT", "allow_failure: true"))
+            ("out", printed % 8), ("over", printed % 7, "allow_failure: true"))
         self.ended()
         self.assertEqual(self.states()["over"], "failed")
         self.assertEqual(self.states()["out"], "succeeded")
@@ -404,8 +407,8 @@ class OtherLanguagesTest(WorkersCase):
                         f"--grpc_out={self.dir}", f"--plugin=protoc-gen-grpc={plugin}",
                         "headworks/worker/v1/worker.proto"], check=True)
         self.up()
-        self.speaker = {**self.env, "no_proxy": "127.0.0.1", "PYTHONPATH": str(self.dir), "PYTHONDONTWRITEBYTECODE": "1",
-                        "HEADWORKS_WORKER_TOKEN": self.token()}
+        self.speaker = {**self.env, "no_proxy": "127.0.0.1", "PYTHONPATH": str(self.dir),
+                        "PYTHONDONTWRITEBYTECODE": "1", "HEADWORKS_WORKER_TOKEN": self.token()}
 
     def python_worker(self, *changed):
         """The example's; `changed`: a script that imports it and runs it otherwise."""
