@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -17,6 +15,7 @@
 #include "headworks/base/text.h"
 #include "headworks/rpc/rpc_server.h"
 #include "headworks/worker/v1/worker.grpc.pb.h"
+#include "pem.h"
 #include "status.h"
 #include "wire.h"
 
@@ -24,13 +23,13 @@ namespace headworks::rpc {
 namespace {
 
 constexpr int kSlackBytes = 1 << 20;
-/// What the server takes beside gRPC's own metadata.
-constexpr std::size_t kMaxTokenBytes = std::size_t{8} * 1024;
+/// Before a lost connection is tried again: at first and at most.
 constexpr int kFirstReconnectMs = 100;
+constexpr int kMaxReconnectMs = 5'000;
 /// For a connection to be made, with TLS and across the world.
 constexpr int kConnectWithinMs = 5'000;
 /// What is large may take so much longer: said again it would be as large.
-constexpr Duration kPerByte = std::chrono::microseconds(32);  // 250 kbit/s
+constexpr Duration kPerKiB = std::chrono::milliseconds(32);  // 250 kbit/s
 /// For the job of a Start to arrive, whose size is not known before.
 constexpr Duration kForJob = std::chrono::minutes(2);
 
@@ -45,14 +44,8 @@ gpr_timespec In(Duration wait) {
 
 Result<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(const std::string& ca_file) {
   if (ca_file.empty()) return grpc::InsecureChannelCredentials();
-  std::ifstream file(ca_file, std::ios::binary);
   grpc::SslCredentialsOptions tls;
-  tls.pem_root_certs.assign((std::istreambuf_iterator<char>(file)),
-                            std::istreambuf_iterator<char>());
-  if (!file.is_open() || tls.pem_root_certs.find("-----BEGIN ") == std::string::npos)
-    return Error{Code::kInvalidArgument,
-                 fmt::format("the TLS authorities {} cannot be read as a PEM file; check the path",
-                             ca_file)};
+  HEADWORKS_ASSIGN(tls.pem_root_certs, ReadPem(ca_file, "TLS authorities"));
   return grpc::SslCredentials(tls);
 }
 
@@ -65,7 +58,7 @@ grpc::ChannelArguments ArgumentsOf(const RpcClientOptions& options) {
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectWithinMs);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, ToMs(options.reconnect_at_most));
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return arguments;
@@ -105,7 +98,7 @@ class RpcClient::Impl {
     saying->request = std::move(request);
     saying->context.set_deadline(
         In(wait + options_.patience +
-           kPerByte * static_cast<std::int64_t>(saying->request.ByteSizeLong())));
+           kPerKiB * static_cast<std::int64_t>(saying->request.ByteSizeLong() / 1'024)));
     const auto bearer = Bearer();
     if (!bearer) {
       Error error = bearer.error();
@@ -142,10 +135,10 @@ class RpcClient::Impl {
                    fmt::format("the worker's token has a character at {} that no token has; is it "
                                "whole, and one line?",
                                bad - word.begin() + 1)};
-    if (word.size() > kMaxTokenBytes)
-      return Error{
-          Code::kPermissionDenied,
-          fmt::format("the worker's token has {} bytes; at most {}", word.size(), kMaxTokenBytes)};
+    if (word.size() > worker_api::kMaxTokenBytes)
+      return Error{Code::kPermissionDenied,
+                   fmt::format("the worker's token has {} bytes; at most {}", word.size(),
+                               worker_api::kMaxTokenBytes)};
     return "Bearer " + word;
   }
 

@@ -5,15 +5,15 @@
 
 #include <algorithm>
 #include <exception>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
 #include "address.h"
 #include "grpc_library.h"
 #include "headworks/worker/v1/worker.grpc.pb.h"
+#include "pem.h"
 #include "status.h"
 #include "wire.h"
 
@@ -143,12 +143,6 @@ std::string_view BearerOf(const Context& context) {
   return value.starts_with(kScheme) ? value.substr(kScheme.size()) : std::string_view();
 }
 
-std::size_t BytesOf(const worker_api::Job& job) {
-  v1::StartResponse response;
-  ToWire({.reply = executor::Reply::kGoOn, .work_token = {}, .job = job}, response);
-  return response.ByteSizeLong();
-}
-
 /// The generated service over the port.
 class Service final : public v1::Worker::CallbackService {
  public:
@@ -162,7 +156,7 @@ class Service final : public v1::Worker::CallbackService {
 
   grpc::ServerUnaryReactor* Register(Context* context, const v1::RegisterRequest* request,
                                      v1::RegisterResponse* response) override {
-    return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
+    return Take("Register", *context, [&](auto& call, auto& credential) -> Status {
       auto registration = FromWire(*request);
       HEADWORKS_TRY(Admit(credential, registration.who));
       HEADWORKS_TRY(AdmitQueues(credential, registration.slots));
@@ -174,31 +168,29 @@ class Service final : public v1::Worker::CallbackService {
 
   grpc::ServerUnaryReactor* Poll(Context* context, const v1::PollRequest* request,
                                  v1::PollResponse* response) override {
-    return Take(
-        waits_.Begin(), *context, [&](const auto& call, const Credential& credential) -> Status {
-          auto poll = FromWire(*request);
-          HEADWORKS_TRY(Admit(credential, poll.who));
-          HEADWORKS_TRY(AdmitQueues(credential, poll.free));
-          poll.wait = std::min(poll.wait, Left(*context));
-          ports_.service.PollFor(poll, [call, response, who = poll.who, &service = ports_.service](
-                                           Result<worker_api::Polled> polled) {
-            if (!polled) {
-              call->Answer(ToStatus(polled.error()));
-            } else if (!call->Answer(grpc::Status::OK, [&] { ToWire(*polled, *response); })) {
-              // Nobody hears of these: sooner than by their leases they are another's.
-              std::vector<std::string> tokens;
-              for (auto& each : polled->assignments) tokens.push_back(std::move(each.start_token));
-              if (!tokens.empty())
-                service.HandBack(who, std::move(tokens), [](const Result<bool>&) {});
-            }
-          });
-          return {};
-        });
+    return Take("Poll", waits_.Begin(), *context, [&](auto& call, auto& credential) -> Status {
+      auto poll = FromWire(*request);
+      HEADWORKS_TRY(Admit(credential, poll.who));
+      HEADWORKS_TRY(AdmitQueues(credential, poll.free));
+      poll.wait = std::min(poll.wait, Left(*context));
+      ports_.service.PollFor(poll, [call, response, who = poll.who,
+                                    &service = ports_.service](Result<worker_api::Polled> polled) {
+        if (!polled) {
+          call->Answer(ToStatus(polled.error()));
+        } else if (!call->Answer(grpc::Status::OK, [&] { ToWire(*polled, *response); })) {
+          // Nobody hears of these: sooner than by their leases they are another's.
+          std::vector<std::string> tokens;
+          for (auto& each : polled->assignments) tokens.push_back(std::move(each.start_token));
+          if (!tokens.empty()) service.HandBack(who, std::move(tokens), [](const Result<bool>&) {});
+        }
+      });
+      return {};
+    });
   }
 
   grpc::ServerUnaryReactor* Start(Context* context, const v1::StartRequest* request,
                                   v1::StartResponse* response) override {
-    return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
+    return Take("Start", *context, [&](auto& call, auto& credential) -> Status {
       const auto who = FromWire(request->who());
       if (!MaySpeak(call, credential, who)) return {};
       ports_.service.Start(
@@ -219,7 +211,7 @@ class Service final : public v1::Worker::CallbackService {
     auto begun = request->wait_us() > 0 ? waits_.Begin() : words_.Begin();
     const bool waits = request->wait_us() > 0 && begun;
     if (!begun) begun = words_.Begin();
-    return Take(begun, *context, [&](const auto& call, const Credential& credential) -> Status {
+    return Take("Heartbeat", begun, *context, [&](auto& call, auto& credential) -> Status {
       auto heartbeat = FromWire(*request);
       if (!MaySpeak(call, credential, heartbeat.who)) return {};
       heartbeat.wait = waits ? std::min(heartbeat.wait, Left(*context)) : Duration(0);
@@ -231,43 +223,45 @@ class Service final : public v1::Worker::CallbackService {
 
   grpc::ServerUnaryReactor* Log(Context* context, const v1::LogRequest* request,
                                 v1::LogResponse* response) override {
-    return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
+    return Take("Log", *context, [&](auto& call, auto& credential) -> Status {
       if (!MaySpeakOf(call, credential, request->work_token())) return {};
       HEADWORKS_ASSIGN(auto lines, FromWire(*request));
       HEADWORKS_TRY(CheckLines(lines));
-      ports_.service.Log(request->work_token(), std::move(lines), Replying(call, response));
+      ports_.service.Log(request->work_token(), std::move(lines),
+                         Answering<executor::Reply>(call, response));
       return {};
     });
   }
 
   grpc::ServerUnaryReactor* Complete(Context* context, const v1::CompleteRequest* request,
                                      v1::CompleteResponse* response) override {
-    return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
+    return Take("Complete", *context, [&](auto& call, auto& credential) -> Status {
       if (!MaySpeakOf(call, credential, request->work_token())) return {};
       HEADWORKS_ASSIGN(auto outcome, FromWire(request->outcome()));
       HEADWORKS_TRY(CheckOutcome(outcome));
-      ports_.service.Complete(request->work_token(), std::move(outcome), Replying(call, response));
+      ports_.service.Complete(request->work_token(), std::move(outcome),
+                              Answering<executor::Reply>(call, response));
       return {};
     });
   }
 
   grpc::ServerUnaryReactor* HandBack(Context* context, const v1::HandBackRequest* request,
                                      v1::HandBackResponse* response) override {
-    return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
+    return Take("HandBack", *context, [&](auto& call, auto& credential) -> Status {
       const auto who = FromWire(request->who());
       if (!MaySpeak(call, credential, who)) return {};
       ports_.service.HandBack(who, {request->start_tokens().begin(), request->start_tokens().end()},
-                              Doing(call, response));
+                              Answering<bool>(call, response));
       return {};
     });
   }
 
   grpc::ServerUnaryReactor* Leave(Context* context, const v1::LeaveRequest* request,
                                   v1::LeaveResponse* response) override {
-    return Take(*context, [&](const auto& call, const Credential& credential) -> Status {
+    return Take("Leave", *context, [&](auto& call, auto& credential) -> Status {
       const auto who = FromWire(request->who());
       if (!MaySpeak(call, credential, who)) return {};
-      ports_.service.Leave(who, Doing(call, response));
+      ports_.service.Leave(who, Answering<bool>(call, response));
       return {};
     });
   }
@@ -276,13 +270,13 @@ class Service final : public v1::Worker::CallbackService {
   using CallPtr = std::shared_ptr<Call>;
 
   template <typename Handle>
-  grpc::ServerUnaryReactor* Take(Context& context, const Handle& handle) {
-    return Take(words_.Begin(), context, handle);
+  grpc::ServerUnaryReactor* Take(const char* name, Context& context, const Handle& handle) {
+    return Take(name, words_.Begin(), context, handle);
   }
   /// Checks the credential and passes on to `handle`; its error is the answer.
   template <typename Handle>
-  grpc::ServerUnaryReactor* Take(const tl::expected<CallPtr, grpc::Status>& begun, Context& context,
-                                 const Handle& handle) {
+  grpc::ServerUnaryReactor* Take(const char* name, const tl::expected<CallPtr, grpc::Status>& begun,
+                                 Context& context, const Handle& handle) {
     context.AddTrailingMetadata(kEngineMark, "1");
     if (!begun) {
       auto* const refused = context.DefaultReactor();
@@ -299,13 +293,17 @@ class Service final : public v1::Worker::CallbackService {
         call->Answer(ToStatus(handled.error()));
       }
     } catch (const std::exception& error) {
-      ports_.log.Error("a worker's call failed", {{"error", error.what()}});
-      call->Answer({grpc::INTERNAL, "the engine failed; its log says why"});
+      Failed(call, name, context, error.what());
     } catch (...) {
-      ports_.log.Error("a worker's call failed", {{"error", "no std::exception"}});
-      call->Answer({grpc::INTERNAL, "the engine failed; its log says why"});
+      Failed(call, name, context, "no std::exception");
     }
     return call.get();
+  }
+
+  void Failed(const CallPtr& call, const char* name, const Context& context, const char* why) {
+    ports_.log.Error("a worker's call failed",
+                     {{"call", name}, {"peer", context.peer()}, {"error", why}});
+    call->Answer({grpc::INTERNAL, "the engine failed; its log says why"});
   }
 
   /// Whether the credential is for `who`; if not, that is the answer: the credential is at fault,
@@ -327,37 +325,28 @@ class Service final : public v1::Worker::CallbackService {
   template <typename T, typename Response>
   static WorkerService::Done<T> Answering(const CallPtr& call, Response* response) {
     return [call, response](const Result<T>& result) {
-      if (result)
-        call->Answer(grpc::Status::OK, [&] { ToWire(*result, *response); });
-      else
+      if (!result) {
         call->Answer(ToStatus(result.error()));
-    };
-  }
-  template <typename Response>
-  static WorkerService::Done<executor::Reply> Replying(const CallPtr& call, Response* response) {
-    return [call, response](const Result<executor::Reply>& reply) {
-      if (reply)
-        call->Answer(grpc::Status::OK, [&] { response->set_reply(ToWire(*reply)); });
-      else
-        call->Answer(ToStatus(reply.error()));
-    };
-  }
-  template <typename Response>
-  static WorkerService::Done<bool> Doing(const CallPtr& call, Response* response) {
-    return [call, response](const Result<bool>& done) {
-      if (done)
-        call->Answer(grpc::Status::OK, [&] { response->set_done(*done); });
-      else
-        call->Answer(ToStatus(done.error()));
+        return;
+      }
+      call->Answer(grpc::Status::OK, [&] {
+        if constexpr (std::is_same_v<T, executor::Reply>)
+          response->set_reply(ToWire(*result));
+        else if constexpr (std::is_same_v<T, bool>)
+          response->set_done(*result);
+        else
+          ToWire(*result, *response);
+      });
     };
   }
 
   static void AnswerStart(const CallPtr& call, const worker_api::Started& started,
                           v1::StartResponse& response, WorkerService& service) {
-    const std::size_t bytes =
-        started.reply == executor::Reply::kGoOn ? BytesOf(started.job) : std::size_t{0};
+    v1::StartResponse said;
+    ToWire(started, said);
+    const std::size_t bytes = said.job().ByteSizeLong();
     if (bytes <= kMaxJobBytes) {
-      call->Answer(grpc::Status::OK, [&] { ToWire(started, response); });
+      call->Answer(grpc::Status::OK, [&] { response.Swap(&said); });
       return;
     }
     // It holds the attempt and cannot be told of what: that would be the same at each further try.
@@ -388,17 +377,6 @@ class Service final : public v1::Worker::CallbackService {
   const RpcServerPorts ports_;
   Calls waits_, words_;
 };
-
-Result<std::string> ReadPem(const std::string& path, std::string_view what) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file.is_open() || text.find("-----BEGIN ") == std::string::npos)
-    return Error{Code::kInvalidArgument,
-                 fmt::format("the {} {} cannot be read as a PEM file; check the path, and who may "
-                             "read it",
-                             what, path)};
-  return text;
-}
 
 Result<std::shared_ptr<grpc::ServerCredentials>> CredentialsOf(const RpcServerOptions& options) {
   if (options.tls_cert_file.empty() != options.tls_key_file.empty())
@@ -435,7 +413,7 @@ class RpcServer::Impl {
     int port = 0;
     builder.AddListeningPort(at.ToString(), credentials, &port);
     builder.RegisterService(&service_);
-    builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxLogBytes) + kSlackBytes);
+    builder.SetMaxReceiveMessageSize(static_cast<int>(worker_api::kMaxLogBytes) + kSlackBytes);
     builder.SetMaxSendMessageSize(static_cast<int>(kMaxJobBytes) + kSlackBytes);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);

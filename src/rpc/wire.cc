@@ -296,18 +296,20 @@ Status CheckLines(const std::vector<log_store::Line>& lines) {
       return Error{Code::kInvalidArgument,
                    fmt::format("line {} has {} bytes; at most {}, split it", line.number,
                                line.bytes.size(), log_store::kMaxLineBytes)};
-    bytes += line.bytes.size() + kLineOverhead;
+    bytes += line.bytes.size() + worker_api::kLineOverhead;
   }
-  if (bytes > kMaxLogBytes)
-    return Error{Code::kInvalidArgument, fmt::format("{} lines with {} bytes; at most {} at a time",
-                                                     lines.size(), bytes, kMaxLogBytes)};
+  if (bytes > worker_api::kMaxLogBytes)
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{} lines with {} bytes; at most {} at a time", lines.size(), bytes,
+                             worker_api::kMaxLogBytes)};
   return {};
 }
 
 Status CheckOutcome(const model::Outcome& outcome) {
-  if (outcome.output.size() > kMaxOutputBytes)
-    return Error{Code::kInvalidArgument, fmt::format("the output has {} bytes; at most {}",
-                                                     outcome.output.size(), kMaxOutputBytes)};
+  if (outcome.output.size() > worker_api::kMaxOutputBytes)
+    return Error{Code::kInvalidArgument,
+                 fmt::format("the output has {} bytes; at most {}", outcome.output.size(),
+                             worker_api::kMaxOutputBytes)};
   return {};
 }
 

@@ -194,7 +194,7 @@ TEST_F(Rpc, WhatIsNotTheEnginesWordIsNoAnswer) {
 TEST_F(Rpc, ALogOfFourMebibytesPassesAndOneByteMoreDoesNot) {
   const auto server = Serve();
   const auto client = Connect(server->address());
-  constexpr std::size_t kLine = log_store::kMaxLineBytes - kLineOverhead;
+  constexpr std::size_t kLine = log_store::kMaxLineBytes - worker_api::kLineOverhead;
   std::vector<log_store::Line> lines;
   for (std::int64_t n = 1; n <= 64; ++n)
     lines.push_back({n, log_store::Stream::kStdout, {}, std::string(kLine, 'x')});
@@ -219,7 +219,7 @@ TEST_F(Rpc, ALogOfFourMebibytesPassesAndOneByteMoreDoesNot) {
 TEST_F(Rpc, AnOutputOfOneMebibytePassesAndOneByteMoreDoesNot) {
   const auto server = Serve();
   const auto client = Connect(server->address());
-  model::Outcome outcome{.output = std::string(kMaxOutputBytes, 'o')};
+  model::Outcome outcome{.output = std::string(worker_api::kMaxOutputBytes, 'o')};
   Answered<Reply> whole, more;
   client->Complete("t", outcome, whole.done());
   auto [heard, done] = engine.completed.Take();
@@ -261,6 +261,9 @@ TEST_F(Rpc, AJobThatIsTooLargeEndsItsAttempt) {
   const auto client = Connect(server->address());
   worker_api::Started started{.reply = Reply::kGoOn, .work_token = "w", .job = {}};
   started.job.resolved.context_json = std::string(kMaxJobBytes - 1'024, 'c');
+  v1::StartResponse sent;
+  ToWire(started, sent);
+  started.job.resolved.context_json.append(kMaxJobBytes - sent.job().ByteSizeLong(), 'c');
   Answered<worker_api::Started> whole, more;
   client->Start(who, "s", whole.done());
   engine.started.Take().second(started);
@@ -268,14 +271,16 @@ TEST_F(Rpc, AJobThatIsTooLargeEndsItsAttempt) {
   ASSERT_TRUE(got) << got.error().message;
   EXPECT_EQ(got->job.resolved.context_json, started.job.resolved.context_json);
 
-  started.job.resolved.context_json.append(1'024, 'c');
+  started.job.resolved.context_json += 'c';
   client->Start(who, "s", more.done());
   engine.started.Take().second(started);
   auto [heard, done] = engine.completed.Take();
   EXPECT_EQ(heard.first, "w");
   EXPECT_EQ(heard.second.verdict, model::Verdict::kFailed);
   EXPECT_EQ(heard.second.reason, model::Reason::kDispatchFailed);
-  EXPECT_NE(heard.second.error.find("at most 16777216"), std::string::npos);
+  EXPECT_NE(heard.second.error.find("has 16777217 bytes; a worker is given at most 16777216"),
+            std::string::npos)
+      << heard.second.error;
   done(Reply::kGoOn);
   const auto stopped = more.Get();
   ASSERT_TRUE(stopped) << stopped.error().message;
@@ -318,7 +323,8 @@ TEST_F(Rpc, WhatWasAssignedToOneWhoLeftIsHandedBack) {
   const auto next = Connect(server->address());
   auto answerer =
       std::async(std::launch::async, [&] { engine.polled.Take().second(worker_api::Polled{}); });
-  for (bool heard = false; !heard;) {
+  const Duration until = clock.Monotonic() + 30s;
+  for (bool heard = false; !heard && clock.Monotonic() < until;) {
     Answered<worker_api::Polled> again;
     next->PollFor(Waiting(who, 0s), again.done());
     heard = again.Get().has_value();

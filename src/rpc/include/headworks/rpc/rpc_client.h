@@ -26,8 +26,6 @@ struct RpcClientOptions {
   /// `keepalive_timeout` more: its calls end with kUnavailable.
   Duration keepalive_every = std::chrono::seconds(10);
   Duration keepalive_timeout = std::chrono::seconds(8);
-  /// Before a lost connection is tried again, at most; 100 ms at first.
-  Duration reconnect_at_most = std::chrono::seconds(5);
 };
 
 /// The engine's WorkerService from afar.  Connects when it is first asked, and again whenever the
@@ -38,7 +36,8 @@ struct RpcClientOptions {
 ///   A credential that is refused, or that none can be, is kPermissionDenied to Register and
 ///   PollFor; to the other calls it is kUnavailable, because an attempt is not over by it.
 /// Life.  The destructor ends calls under way as kCancelled, and returns after their `done`.
-/// Threads.  As the port says; `done` is called on gRPC's threads.
+/// Threads.  As the port says; `done` is called on gRPC's threads, and on the caller's where a call
+///   is out of bounds.
 class RpcClient final : public worker_api::WorkerService {
  public:
   /// Does not connect yet.  kInvalidArgument: the target is none, or the file of authorities

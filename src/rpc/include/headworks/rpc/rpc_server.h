@@ -36,12 +36,8 @@ class Gatekeeper {
   virtual Result<Credential> Check(std::string_view bearer) = 0;
 };
 
-/// Largest messages: the output of one attempt, the lines of one Log (each counts with its bytes
-/// and kLineOverhead more), the job of one Start.  One byte more is kInvalidArgument; the attempt
-/// of such a job fails, as `dispatch_failed`.
-using worker_api::kLineOverhead;
-using worker_api::kMaxLogBytes;
-using worker_api::kMaxOutputBytes;
+/// The largest job of one Start; the other bounds are those of worker_api.  The attempt of one that
+/// has a byte more fails, as `dispatch_failed`.
 inline constexpr std::size_t kMaxJobBytes = std::size_t{16} << 20;
 
 struct RpcServerOptions {
@@ -73,7 +69,7 @@ Status CheckAddress(std::string_view address);
 /// Threads.  gRPC's own, a fixed few: a call that waits holds none.  The service is called on them.
 /// Deadlines.  A wait ends before its caller's deadline does.  What was assigned to a caller who
 ///   did not wait for the answer is handed back.
-/// Bounds.  As in the options, and the largest messages above.
+/// Bounds.  As in the options, of the job above, and those of worker_api.
 class RpcServer {
  public:
   /// kInvalidArgument: the address, or a file of TLS.  kConflict: the address is taken, or not this
