@@ -23,6 +23,8 @@ namespace headworks::rpc {
 namespace {
 
 constexpr int kSlackBytes = 1 << 20;
+/// No limit of a message is below that.
+constexpr std::size_t kLargeBytes = std::size_t{1} << 20;
 /// Before a lost connection is tried again: at first and at most.
 constexpr int kFirstReconnectMs = 100;
 constexpr int kMaxReconnectMs = 5'000;
@@ -117,7 +119,7 @@ class RpcClient::Impl {
           if (status.ok())
             done(read(saying->response));
           else
-            done(ErrorOf(saying->context, status, refusal));
+            done(ErrorOf(saying->context, saying->request.ByteSizeLong(), status, refusal));
           const std::scoped_lock lock(mutex_);
           under_way_.erase(&saying->context);
           if (under_way_.empty()) idle_.notify_all();
@@ -142,11 +144,18 @@ class RpcClient::Impl {
     return "Bearer " + word;
   }
 
-  Error ErrorOf(const grpc::ClientContext& context, const grpc::Status& status,
+  /// `bytes`: of the request.
+  Error ErrorOf(const grpc::ClientContext& context, std::size_t bytes, const grpc::Status& status,
                 OnRefusal refusal) const {
     Error error = FromStatus(status);
     const bool engines = context.GetServerTrailingMetadata().contains(kEngineMark);
-    if (!engines && error.code != Code::kCancelled) error.code = Code::kUnavailable;
+    // By whatever the request comes through: it would be so again.
+    const bool too_large = !engines && error.code == Code::kAtCapacity && bytes > kLargeBytes;
+    if (too_large)
+      error = {Code::kInvalidArgument,
+               fmt::format("too large on the way to {}: {}", options_.target, error.message)};
+    else if (!engines && error.code != Code::kCancelled)
+      error.code = Code::kUnavailable;
     if (error.code == Code::kUnavailable)
       error.message = fmt::format("no answer from {}: {}", options_.target, error.message);
     if (status.error_code() == grpc::UNAUTHENTICATED && refusal == OnRefusal::kSayAgain)

@@ -23,7 +23,9 @@ namespace {
 using worker_api::WorkerService;
 using Context = grpc::CallbackServerContext;
 
-/// A call's words beside its largest field.
+/// A Log of the shortest lines takes more than its lines count, by half; and there is the token.
+constexpr int kMaxRequestBytes = 2 * static_cast<int>(worker_api::kMaxLogBytes);
+/// An answer's words beside its job.
 constexpr int kSlackBytes = 1 << 20;
 /// A credential of 8 KiB, and what gRPC adds.
 constexpr int kMaxMetadataBytes = 16 * 1024;
@@ -413,7 +415,7 @@ class RpcServer::Impl {
     int port = 0;
     builder.AddListeningPort(at.ToString(), credentials, &port);
     builder.RegisterService(&service_);
-    builder.SetMaxReceiveMessageSize(static_cast<int>(worker_api::kMaxLogBytes) + kSlackBytes);
+    builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
     builder.SetMaxSendMessageSize(static_cast<int>(kMaxJobBytes) + kSlackBytes);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <limits>
 #include <thread>
 
 #include <grpcpp/grpcpp.h>
@@ -165,16 +166,20 @@ TEST_F(Rpc, ATokenThatNoHeaderTakesIsRefusedWithoutACall) {
 /// What stands in front of an engine, and answers for it.
 class Front final : public v1::Worker::CallbackService {
  public:
+  explicit Front(grpc::StatusCode code) : answer_(code, "403") {}
   grpc::ServerUnaryReactor* Complete(grpc::CallbackServerContext* context,
                                      const v1::CompleteRequest*, v1::CompleteResponse*) override {
     auto* const reactor = context->DefaultReactor();
-    reactor->Finish({grpc::PERMISSION_DENIED, "403"});
+    reactor->Finish(answer_);
     return reactor;
   }
+
+ private:
+  const grpc::Status answer_;
 };
 
 TEST_F(Rpc, WhatIsNotTheEnginesWordIsNoAnswer) {
-  Front front;
+  Front front(grpc::PERMISSION_DENIED);
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -189,6 +194,42 @@ TEST_F(Rpc, WhatIsNotTheEnginesWordIsNoAnswer) {
   Answered<worker_api::Started> started;
   client->Start(who, "s", started.done());
   EXPECT_EQ(started.Get().error().code, Code::kUnavailable);
+}
+
+TEST_F(Rpc, WhatIsTooLargeForAFrontIsNotToBeSaidAgain) {
+  Front front(grpc::RESOURCE_EXHAUSTED);
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&front);
+  const auto server = builder.BuildAndStart();
+  const auto client = Connect("127.0.0.1:" + std::to_string(port));
+  // What is small is refused for another reason, as a limit of rate.
+  for (const auto& [bytes, code] : {std::pair(std::size_t{9}, Code::kUnavailable),
+                                    {worker_api::kMaxOutputBytes, Code::kInvalidArgument}}) {
+    Answered<Reply> completed;
+    client->Complete("t", {.output = std::string(bytes, 'o')}, completed.done());
+    EXPECT_EQ(completed.Get().error().code, code) << bytes;
+  }
+}
+
+TEST_F(Rpc, ALogOfTheShortestLinesPasses) {
+  const auto server = Serve();
+  const auto client = Connect(server->address());
+  for (const char* bytes : {"", "x"}) {
+    std::vector<log_store::Line> lines;
+    const std::size_t count =
+        worker_api::kMaxLogBytes / (std::string_view(bytes).size() + worker_api::kLineOverhead);
+    for (std::size_t n = 0; n < count; ++n)
+      lines.push_back({std::numeric_limits<std::int64_t>::max() - static_cast<std::int64_t>(n),
+                       log_store::Stream::kStdout, Instant::max(), bytes});
+    Answered<Reply> answer;
+    client->Log(std::string(8'192, 't'), lines, answer.done());
+    auto [heard, done] = engine.logged.Take();
+    EXPECT_EQ(heard.second.size(), count);
+    done(Reply::kGoOn);
+    EXPECT_EQ(answer.Value(), Reply::kGoOn);
+  }
 }
 
 TEST_F(Rpc, ALogOfFourMebibytesPassesAndOneByteMoreDoesNot) {
