@@ -145,6 +145,36 @@ Error HeldPool(std::string_view name, std::int64_t permits) {
                       permits, name, name)};
 }
 
+Status CheckWorkers(std::span<const WorkerRecord> workers) {
+  for (const WorkerRecord& worker : workers) {
+    HEADWORKS_TRY(CheckTenant(worker.tenant));
+    if (worker.name.empty() || worker.incarnation.empty())
+      return Invalid(
+          fmt::format("a worker of tenant {} without name or incarnation", worker.tenant.value));
+    if ((worker.presence == WorkerPresence::kGone) != (worker.gone_at != Instant{}))
+      return Invalid(
+          fmt::format("worker {} is gone since no time, or the other way round", worker.name));
+  }
+  return {};
+}
+
+Status CheckOrders(std::span<const WorkerOrder> orders) {
+  for (const WorkerOrder& order : orders) {
+    HEADWORKS_TRY(CheckTenant(order.tenant));
+    if (order.name.empty() || order.actor.empty())
+      return Invalid(fmt::format("an order of tenant {} without a worker's name or without actor",
+                                 order.tenant.value));
+  }
+  return {};
+}
+
+Error TooManyOrders(const TenantId& tenant) {
+  return {Code::kAtCapacity,
+          fmt::format("more than {} workers of tenant {} would be cordoned or told to drain; "
+                      "uncordon those that do not come back",
+                      WorkerStore::kMaxOrders, tenant.value)};
+}
+
 Status CheckInboxRows(std::span<const InboxRow> rows) {
   for (const InboxRow& row : rows) {
     HEADWORKS_TRY(CheckTenant(row.tenant));

@@ -8,6 +8,7 @@
 
 #include "headworks/store/checks.h"
 #include "memory_queues.h"
+#include "memory_workers.h"
 #include "storage.h"
 
 namespace headworks::store_memory {
@@ -65,7 +66,8 @@ class MemoryStore final : public Database,
       : storage_(std::move(storage)),
         s_(*storage_),
         clock_(clock),
-        queues_(NewMemoryQueues(storage_, clock, logger)) {}
+        queues_(NewMemoryQueues(storage_, clock, logger)),
+        workers_(NewMemoryWorkers(storage_)) {}
 
   store::RunStore& runs() override { return *this; }
   store::Inbox& inbox() override { return *this; }
@@ -73,6 +75,7 @@ class MemoryStore final : public Database,
   store::WorkflowStore& workflows() override { return *this; }
   store::LimitStore& limits() override { return *this; }
   task_queue::Queues& queues() override { return *queues_; }
+  store::WorkerStore& workers() override { return *workers_; }
 
   // ---- RunStore
 
@@ -745,6 +748,7 @@ class MemoryStore final : public Database,
   Storage& s_;
   Clock& clock_;
   const std::unique_ptr<task_queue::Queues> queues_;
+  const std::unique_ptr<store::WorkerStore> workers_;
 };
 
 }  // namespace

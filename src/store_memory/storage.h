@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "headworks/store/run_store.h"
+#include "headworks/store/worker_store.h"
 #include "headworks/store_memory/memory_store.h"
 #include "headworks/task_queue/bell.h"
 #include "headworks/task_queue/rules.h"
@@ -48,6 +49,8 @@ struct AnswerRow {
 using TenantKey = std::pair<TenantId, std::string>;
 using StartKey = std::pair<model::Namespace, std::string>;
 using PermitKey = std::tuple<TenantId, RunNo, Epoch>;
+/// Tenant, name, incarnation.
+using WorkerKey = std::tuple<TenantId, std::string, std::string>;
 /// By concurrency key, then when it was.
 using RunStart = std::tuple<model::Namespace, std::string, Instant, RunNo>;
 /// In ListDue's order: highest priority first, then run number.
@@ -89,6 +92,9 @@ class Storage {
 
   std::map<TenantKey, std::string> versions;
   std::map<model::Namespace, store::WorkflowRecord> workflows;
+
+  std::map<WorkerKey, store::WorkerRecord> workers;
+  std::map<WorkerKey, store::WorkerOrder> worker_orders;
 
   std::map<TenantKey, QueueOnDisk> queues;
   std::int64_t next_queue_no = 1;

@@ -390,6 +390,40 @@ CREATE TABLE queue_payload (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
+// The engine writes them, and people read them.
+constexpr const char* kLevel7 = R"sql(
+CREATE TABLE worker (
+  tenant_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  incarnation TEXT NOT NULL,
+  presence INTEGER NOT NULL,
+  connected_at INTEGER NOT NULL,
+  heard_at INTEGER NOT NULL,
+  written_at INTEGER NOT NULL,
+  gone_at INTEGER NOT NULL,        -- 0 = it is there
+  protocol INTEGER NOT NULL,
+  gone_why TEXT NOT NULL,
+  version TEXT NOT NULL,
+  host TEXT NOT NULL,
+  labels TEXT NOT NULL,            -- JSON: ["gpu", ...]
+  queues TEXT NOT NULL,            -- JSON: [["mail", slots, held, running], ...]
+  PRIMARY KEY (tenant_id, name, incarnation)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX worker_gone ON worker (tenant_id, gone_at) WHERE gone_at <> 0;
+CREATE INDEX worker_over ON worker (gone_at) WHERE gone_at <> 0;
+
+CREATE TABLE worker_order (
+  tenant_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  incarnation TEXT NOT NULL,       -- '' = all of that name are cordoned; else this one is to leave
+  stands INTEGER NOT NULL,
+  taken INTEGER NOT NULL,          -- by the engine
+  at INTEGER NOT NULL,
+  actor TEXT NOT NULL,
+  PRIMARY KEY (tenant_id, name, incarnation)
+) STRICT, WITHOUT ROWID;
+)sql";
+
 constexpr std::array kMigrations{
     Migration{1, 1, "runs, tasks, attempts, inbox, workflows", kLevel1},
     Migration{2, 1, "when and deadline of tasks", kLevel2},
@@ -397,6 +431,7 @@ constexpr std::array kMigrations{
     Migration{4, 1, "pools and permits", kLevel4},
     Migration{5, 1, "concurrency keys of runs", kLevel5},
     Migration{6, 1, "queues", kLevel6},
+    Migration{7, 1, "workers", kLevel7},
 };
 
 Result<Levels> ReadLevels(Connection& connection) {

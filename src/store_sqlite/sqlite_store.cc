@@ -6,6 +6,7 @@
 #include "queues.h"
 #include "run_query.h"
 #include "run_store.h"
+#include "worker_store.h"
 #include "workflow_store.h"
 
 namespace headworks::store_sqlite {
@@ -20,7 +21,8 @@ class SqliteDatabase final : public Database {
         query_(*core_),
         workflows_(*core_),
         limits_(*core_),
-        queues_(*core_) {}
+        queues_(*core_),
+        workers_(*core_) {}
 
   store::RunStore& runs() override { return runs_; }
   store::Inbox& inbox() override { return inbox_; }
@@ -28,6 +30,7 @@ class SqliteDatabase final : public Database {
   store::WorkflowStore& workflows() override { return workflows_; }
   store::LimitStore& limits() override { return limits_; }
   task_queue::Queues& queues() override { return queues_; }
+  store::WorkerStore& workers() override { return workers_; }
 
  private:
   const std::unique_ptr<Core> core_;
@@ -37,6 +40,7 @@ class SqliteDatabase final : public Database {
   SqliteWorkflowStore workflows_;
   SqliteLimitStore limits_;
   SqliteQueues queues_;
+  SqliteWorkerStore workers_;
 };
 
 }  // namespace

@@ -8,11 +8,12 @@ namespace {
 class MemoryHarness final : public Harness {
  public:
   Database& db() override { return *db_; }
+  WorkerStore& workers() override { return db_->workers(); }
   void CrashAndReopen() override { db_ = store_memory::Open(storage_, clock); }
 
  private:
   std::shared_ptr<store_memory::Storage> storage_ = store_memory::NewStorage();
-  std::unique_ptr<Database> db_ = store_memory::Open(storage_, clock);
+  std::unique_ptr<store_memory::Database> db_ = store_memory::Open(storage_, clock);
 };
 
 INSTANTIATE_TEST_SUITE_P(Memory, Conformance,

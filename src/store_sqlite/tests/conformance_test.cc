@@ -17,6 +17,7 @@ class SqliteHarness final : public Harness {
  public:
   SqliteHarness() { Reopen(); }
   Database& db() override { return *db_; }
+  WorkerStore& workers() override { return db_->workers(); }
 
   /// Goes on with what is on disk now: the copies know nothing of what the old connections would
   /// still do when they close.
@@ -39,7 +40,7 @@ class SqliteHarness final : public Harness {
 
   store_sqlite::ScratchFolder folder_;
   int crashes_ = 0;
-  std::unique_ptr<Database> db_;
+  std::unique_ptr<store_sqlite::Database> db_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Sqlite, Conformance,
@@ -49,11 +50,12 @@ INSTANTIATE_TEST_SUITE_P(Sqlite, Conformance,
 class MemoryHarness final : public Harness {
  public:
   Database& db() override { return *db_; }
+  WorkerStore& workers() override { return db_->workers(); }
   void CrashAndReopen() override { db_ = store_memory::Open(storage_, clock); }
 
  private:
   std::shared_ptr<store_memory::Storage> storage_ = store_memory::NewStorage();
-  std::unique_ptr<Database> db_ = store_memory::Open(storage_, clock);
+  std::unique_ptr<store_memory::Database> db_ = store_memory::Open(storage_, clock);
 };
 
 class Traces : public testing::TestWithParam<std::uint64_t> {};

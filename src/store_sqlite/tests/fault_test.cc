@@ -257,6 +257,7 @@ class PowerCutHarness final : public Harness {
  public:
   PowerCutHarness() { Reopen(); }
   store::Database& db() override { return *db_; }
+  store::WorkerStore& workers() override { return db_->workers(); }
   void CrashAndReopen() override {
     vfs_.StopAfter(0);
     db_.reset();
@@ -269,17 +270,18 @@ class PowerCutHarness final : public Harness {
 
   FaultVfs vfs_;
   SeededRandom random_{7};
-  std::unique_ptr<store::Database> db_;
+  std::unique_ptr<Database> db_;
 };
 
 class MemoryHarness final : public Harness {
  public:
   store::Database& db() override { return *db_; }
+  store::WorkerStore& workers() override { return db_->workers(); }
   void CrashAndReopen() override { db_ = store_memory::Open(storage_, clock); }
 
  private:
   std::shared_ptr<store_memory::Storage> storage_ = store_memory::NewStorage();
-  std::unique_ptr<store::Database> db_ = store_memory::Open(storage_, clock);
+  std::unique_ptr<store_memory::Database> db_ = store_memory::Open(storage_, clock);
 };
 
 class SqliteTraces : public testing::TestWithParam<std::uint64_t> {};

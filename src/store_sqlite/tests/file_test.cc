@@ -200,6 +200,21 @@ TEST(SqliteLevels, RunsOfTheFirstLevelAreFoundAfterwards) {
   EXPECT_EQ(unfinished->size(), 2U);
 }
 
+TEST(SqliteLevels, WorkersComeToAFileOfBeforeAndItsRunsStay) {
+  const ScratchFolder folder;
+  {
+    auto sixth = Connection::Open(folder.File("db"),
+                                  {.flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, .vfs = {}});
+    ASSERT_TRUE(ApplyMigrations(**sixth, Migrations().first(6)));
+    ASSERT_TRUE((*sixth)->Script("UPDATE store SET next_run_no = 42"));
+  }
+  const auto db = MustOpen(folder.File("db"));
+  EXPECT_EQ(*db->runs().ReserveRunNos(1), RunNo(42));
+  const store::WorkerRecord worker{.tenant = kTenant, .name = "w", .incarnation = "one"};
+  EXPECT_OK(db->workers().WriteWorkers({&worker, 1}, kT0));
+  EXPECT_EQ(*db->workers().ListWorkers(kTenant), std::vector{worker});
+}
+
 TEST(SqliteLevels, FileThatNeedsANewerProgramIsRefused) {
   const ScratchFolder folder;
   MustOpen(folder.File("db"));

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "headworks/store/run_store.h"
+#include "headworks/store/worker_store.h"
 
 /// What every store checks of its arguments before it looks at a stored row, so that all refuse
 /// alike.  All errors are kInvalidArgument.
@@ -21,6 +22,10 @@ Status CheckRound(const Round& round);
 /// Tenant, name and limit of a pool, or of several.
 Status CheckPool(const TenantId& tenant, std::string_view name, int limit);
 Status CheckPools(const TenantId& tenant, const model::PoolLimits& pools);
+/// Names, and an end if and only if they are gone.
+Status CheckWorkers(std::span<const WorkerRecord> workers);
+/// Names, and who says so.
+Status CheckOrders(std::span<const WorkerOrder> orders);
 Status CheckInboxRows(std::span<const InboxRow> rows);
 
 /// What a text may mean that names a run (`RunQuery::GetRun`).
@@ -36,6 +41,8 @@ Result<RunReference> ParseRunReference(std::string_view text);
 Error NoSuchPool(std::string_view name);
 Error DeclaredPool(std::string_view name);
 Error HeldPool(std::string_view name, std::int64_t permits);
+
+Error TooManyOrders(const TenantId& tenant);
 
 /// The errors of GetRun, in one wording.
 Error NoSuchRun(std::string_view reference);

@@ -5,6 +5,7 @@
 #include "headworks/base/log.h"
 #include "headworks/base/time.h"
 #include "headworks/store/run_store.h"
+#include "headworks/store/worker_store.h"
 #include "headworks/task_queue/queues.h"
 
 /// The reference store: what it answers, every other store must answer, call by call.  Also the
@@ -19,6 +20,7 @@ std::shared_ptr<Storage> NewStorage();
 class Database : public store::Database {
  public:
   virtual task_queue::Queues& queues() = 0;
+  virtual store::WorkerStore& workers() = 0;
 };
 
 /// Opens a database on `storage`.  Dropping it without Release is a crash: nothing committed is

@@ -10,6 +10,7 @@
 #include "headworks/base/log.h"
 #include "headworks/base/time.h"
 #include "headworks/store/run_store.h"
+#include "headworks/store/worker_store.h"
 #include "headworks/task_queue/queues.h"
 #include "headworks/task_queue/redact.h"
 
@@ -48,6 +49,7 @@ struct Options {
 class Database : public store::Database {
  public:
   virtual task_queue::Queues& queues() = 0;
+  virtual store::WorkerStore& workers() = 0;
 };
 
 /// Opens the database in the file `path`, creating it (mode 0600, folders 0700) and bringing it to

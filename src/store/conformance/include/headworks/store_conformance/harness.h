@@ -10,6 +10,7 @@
 
 #include "headworks/base/time.h"
 #include "headworks/store/run_store.h"
+#include "headworks/store/worker_store.h"
 
 /// One suite for every store.  An adapter's test links `headworks_store_conformance` and says
 ///
@@ -33,6 +34,8 @@ class Harness {
   virtual ~Harness() = default;
   /// The open database; dangling after CrashAndReopen.
   virtual Database& db() = 0;
+  /// Of the same database.
+  virtual WorkerStore& workers() = 0;
   /// Drops the database as a kill would, and opens it again on the same disk.
   virtual void CrashAndReopen() = 0;
 
@@ -54,6 +57,7 @@ class Conformance : public testing::TestWithParam<Store> {
   RunQuery& query() { return harness_->db().query(); }
   WorkflowStore& workflows() { return harness_->db().workflows(); }
   LimitStore& limits() { return harness_->db().limits(); }
+  WorkerStore& workers() { return harness_->workers(); }
 
   /// Acquires `kShard` and keeps the guard.
   void Own();
