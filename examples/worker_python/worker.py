@@ -64,6 +64,8 @@ class Worker:
         while not self.draining.is_set():
             polled = self.call("Poll", pb.PollRequest(who=self.who, free={self.queue: 1},
                                                       wait_us=1_000_000))
+            if polled.leave:  # an operator drains this worker
+                self.draining.set()
             for each in polled.assignments:
                 began = time.monotonic()
                 started = self.call("Start", pb.StartRequest(who=self.who,
@@ -101,8 +103,7 @@ class Attempt:
             if outcome.verdict == pb.VERDICT_SUCCEEDED:
                 outcome.output = output.read_bytes() if output.exists() else b""
             elif code > 0:
-                outcome.reason, outcome.exit_code = 2, code
-                outcome.error = f"exit code {code}".encode()
+                outcome.reason, outcome.exit_code, outcome.error = 2, code, f"exit {code}".encode()
         self.worker.call("Complete", pb.CompleteRequest(work_token=self.token, outcome=outcome))
 
     def command(self):
@@ -150,8 +151,7 @@ def main():
     threads = [threading.Thread(target=worker.run) for _ in range(worker.slots)]
     [thread.start() for thread in threads]
     print("ready", flush=True)
-    for thread in threads:
-        thread.join()
+    [thread.join() for thread in threads]
     worker.call("Leave", pb.LeaveRequest(who=worker.who))
 
 

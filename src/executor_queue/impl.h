@@ -42,7 +42,11 @@ class Impl final : public QueueExecutor {
   void Settled(std::span<const model::AttemptKey> keys) override;
   Status Drain(Duration timeout) override;
   std::vector<WorkerInfo> Workers() const override;
+  std::vector<WorkerStatus> Roster() const override;
   QueueFigures Figures() const override;
+
+  // orders.cc
+  void SetOrders(WorkerOrders orders) override;
 
   // service.cc
   void Register(worker_api::Registration registration, Done<worker_api::Welcome> done) override;
@@ -120,7 +124,7 @@ class Impl final : public QueueExecutor {
   using Entries = std::map<Id, Entry>;
 
   struct Worker {
-    worker_api::Registration registration;
+    std::shared_ptr<const worker_api::Registration> registration;
     Labels labels;
     Instant registered_at{};
     Instant heard_at{};
@@ -129,11 +133,13 @@ class Impl final : public QueueExecutor {
     std::set<std::uint64_t> beats{};
     /// Hashes of tokens that were answered kStop: that is no news any more.
     std::set<std::size_t> stopped{};
+    /// A heartbeat was answered at once to say so: that is no news any more.
+    bool told_to_leave = false;
   };
   /// What a worker has.
   struct Hold {
     std::set<Id> ids{};
-    std::map<std::string, std::uint32_t> used{};  // slots, by queue
+    std::map<std::string, WorkerStatus::Load> used{};  // slots, by queue
   };
   using Workers_ = std::map<Identity, Worker>;
 
@@ -218,9 +224,22 @@ class Impl final : public QueueExecutor {
                                      std::map<std::pair<std::string, Labels>, std::size_t>& serving,
                                      Calls& calls);
 
+  // orders.cc
+  bool IsLeaving(const Identity& who) const { return orders_.leaving.contains(who); }
+  /// Gets nothing new.
+  bool IsBarred(const Identity& who) const {
+    return IsLeaving(who) || orders_.cordoned.contains({who.tenant, who.worker});
+  }
+  /// What a barred worker was given and does not know of goes to others.
+  void TakeBackLocked(const Worker& worker, const std::string& queue, std::uint32_t free,
+                      Calls& calls);
+
   // service.cc
   Result<Worker*> FindLocked(const Identity& who);
   void HoldLocked(Entry& entry, const Identity& who);
+  void TakeSlotLocked(Entry& entry);
+  /// The engine has said more of it than its key.
+  void LearnLocked(Entry& entry, const executor::Attempt& attempt);
   void LetGoLocked(Entry& entry, Calls& calls);
   /// The worker has room for another.
   void FreeSlotLocked(Entry& entry, Calls& calls);
@@ -230,8 +249,8 @@ class Impl final : public QueueExecutor {
   /// not know of.
   void GiveLocked(const Worker& worker, const std::string& queue, std::uint32_t free,
                   std::vector<worker_api::Assignment>& given, Calls& calls);
-  std::vector<worker_api::Assignment> UnknownLocked(const Identity& who, const std::string& queue,
-                                                    std::size_t most);
+  std::vector<Entry*> UnknownLocked(const Identity& who, const std::string& queue,
+                                    std::uint32_t free, std::uint32_t slots);
   void ForgetWorkerLocked(Workers_::iterator at, Calls& calls);
   void AnswerPollLocked(PollNo poll, worker_api::Polled polled, Calls& calls);
   /// With nothing, those of this worker that ask for this queue.
@@ -308,6 +327,7 @@ class Impl final : public QueueExecutor {
   std::map<Identity, Hold> held_;
   std::set<std::pair<Duration, Id>> due_;
   Workers_ workers_;
+  WorkerOrders orders_;
   std::map<PollNo, WaitingPoll> polls_;
   PollNo next_poll_ = 0;
   std::set<std::pair<Duration, PollNo>> polls_due_;

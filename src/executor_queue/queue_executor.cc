@@ -257,7 +257,7 @@ OfferResult Impl::Offer(const Attempt& attempt) {
 }
 
 void Impl::OfferedAgainLocked(Entry& entry, const Attempt& attempt, Calls& calls) {
-  if (!entry.attempt.workflow) entry.attempt = attempt;
+  LearnLocked(entry, attempt);
   if (entry.stage != Stage::kEnded) return;
   ++speaking_;
   calls.push_back([this, sink = sink_, key = attempt.key, outcome = *entry.outcome] {
@@ -291,7 +291,7 @@ void Impl::WaitLocked(Entry& entry, Calls& calls) {
   if (!assignment) return;
   AnswerPollLocked(*poll, {.assignments = {*std::move(assignment)}}, calls);
   // More than it has slots for is nobody's to ask for.
-  if (UsedLocked(who, place.queue) >= workers_.at(who).registration.slots.at(place.queue))
+  if (UsedLocked(who, place.queue) >= workers_.at(who).registration->slots.at(place.queue))
     AnswerPollsLocked(who, place.queue, calls);
 }
 
@@ -449,8 +449,8 @@ std::string Impl::WaitsForLocked(
       serving.try_emplace({place.tenant + "/" + place.queue, place.required});
   if (added)
     count->second = static_cast<std::size_t>(std::ranges::count_if(workers_, [&](const auto& each) {
-      return each.first.tenant.value == place.tenant &&
-             each.second.registration.slots.contains(place.queue) &&
+      return each.first.tenant.value == place.tenant && !IsBarred(each.first) &&
+             each.second.registration->slots.contains(place.queue) &&
              std::ranges::includes(each.second.labels, place.required);
     }));
   return fmt::format("waits for a worker of queue '{}'{} since {}; {} such workers are there",
@@ -473,7 +473,7 @@ executor::Inspection Impl::InspectLocked(
     return executor::Running{};
   }
   Entry& entry = known->second;
-  if (!entry.attempt.workflow) entry.attempt = attempt;
+  LearnLocked(entry, attempt);
   if (entry.stage < Stage::kRunning && attempt.holder.find('/') != std::string::npos &&
       attempt.holder != kWithdrawer) {
     // The gate let it in, and how that was answered did not come here.
@@ -522,7 +522,7 @@ executor::Metrics Impl::GetMetrics() const {
   const Lock lock(mutex_);
   std::uint64_t slots = 0;
   for (const auto& [who, worker] : workers_)
-    for (const auto& [queue, count] : worker.registration.slots) slots += count;
+    for (const auto& [queue, count] : worker.registration->slots) slots += count;
   return {.active = running_,
           .max = std::max<std::uint64_t>(slots, running_),
           .executed = executed_,
@@ -573,7 +573,7 @@ std::vector<WorkerInfo> Impl::Workers() const {
   const Lock lock(mutex_);
   std::map<Identity, WorkerInfo> all;
   for (const auto& [who, worker] : workers_)
-    all[who] = {.registration = worker.registration,
+    all[who] = {.registration = *worker.registration,
                 .registered_at = worker.registered_at,
                 .heard_at = worker.heard_at,
                 .held = {}};
@@ -592,6 +592,22 @@ std::vector<WorkerInfo> Impl::Workers() const {
   list.reserve(all.size());
   for (auto& [who, info] : all) list.push_back(std::move(info));
   return list;
+}
+
+std::vector<WorkerStatus> Impl::Roster() const {
+  const Lock lock(mutex_);
+  const Duration now = ports_.clock.Monotonic();
+  std::vector<WorkerStatus> roster;
+  roster.reserve(workers_.size());
+  for (const auto& [who, worker] : workers_) {
+    const auto held = held_.find(who);
+    roster.push_back({.registration = worker.registration,
+                      .registered_at = worker.registered_at,
+                      .heard_at = worker.heard_at,
+                      .silence = now - worker.heard,
+                      .loads = held == held_.end() ? decltype(Hold::used){} : held->second.used});
+  }
+  return roster;
 }
 
 }  // namespace headworks::executor_queue

@@ -70,7 +70,7 @@ void Impl::Register(worker_api::Registration registration, Done<worker_api::Welc
     Worker& worker = workers_[who];
     // They ask for what it served before.
     for (const PollNo no : std::set(worker.polls)) AnswerPollLocked(no, {}, calls);
-    worker.registration = std::move(registration);
+    worker.registration = std::make_shared<const worker_api::Registration>(std::move(registration));
     worker.labels = std::move(labels);
     worker.heard = ports_.clock.Monotonic();
     worker.heard_at = ports_.clock.Now();
@@ -89,16 +89,20 @@ void Impl::PollFor(worker_api::Poll poll, Done<Polled> done) {
     Lock lock(mutex_);
     const Result<Worker*> worker = FindLocked(poll.who);
     const Status good =
-        worker ? CheckPoll(poll, (*worker)->registration) : Status(Error(worker.error()));
+        worker ? CheckPoll(poll, *(*worker)->registration) : Status(Error(worker.error()));
     if (!good) {
       lock.unlock();
       return done(good.error());
     }
     const Labels labels = (*worker)->labels;
-    Polled polled;
+    const bool barred = IsBarred(poll.who);
+    Polled polled{.assignments = {}, .drain = barred, .leave = IsLeaving(poll.who)};
     for (const auto& [queue, free] : poll.free)
-      GiveLocked(**worker, queue, free, polled.assignments, calls);
-    if (!polled.assignments.empty() || poll.wait == Duration(0)) {
+      if (barred)
+        TakeBackLocked(**worker, queue, free, calls);
+      else
+        GiveLocked(**worker, queue, free, polled.assignments, calls);
+    if (!polled.assignments.empty() || poll.wait == Duration(0) || polled.leave) {
       Answer<Polled>(calls, std::move(done), std::move(polled));
     } else {
       if ((*worker)->polls.size() >= kMostPolls)
@@ -106,7 +110,8 @@ void Impl::PollFor(worker_api::Poll poll, Done<Polled> done) {
       const PollNo no = ++next_poll_;
       (*worker)->polls.insert(no);
       for (const auto& [queue, free] : poll.free)
-        if (free > 0 && UsedLocked(poll.who, queue) < (*worker)->registration.slots.at(queue))
+        if (!barred && free > 0 &&
+            UsedLocked(poll.who, queue) < (*worker)->registration->slots.at(queue))
           lines_.AddPoll(no, poll.who.tenant.value, queue, labels);
       // The next one is a word, too: whoever polls is there.  What it holds needs heartbeats.
       const Duration due = ports_.clock.Monotonic() + std::min(poll.wait, options_.heartbeat_every);
@@ -128,17 +133,29 @@ void Impl::AnswerPollLocked(PollNo no, Polled polled, Calls& calls) {
   polls_due_.erase({poll.due, no});
   if (const auto worker = workers_.find(poll.who); worker != workers_.end())
     worker->second.polls.erase(no);
+  polled.drain = IsBarred(poll.who);
+  polled.leave = IsLeaving(poll.who);
   Answer<Polled>(calls, std::move(poll.done), std::move(polled));
   polls_.erase(found);
 }
 
 void Impl::HoldLocked(Entry& entry, const Identity& who) {
   entry.who = who;
-  Hold& hold = held_[who];
-  hold.ids.insert(IdOf(entry.attempt.key));
-  if (!entry.attempt.workflow) return;
+  held_[who].ids.insert(IdOf(entry.attempt.key));
+  if (entry.attempt.workflow) TakeSlotLocked(entry);
+}
+
+void Impl::TakeSlotLocked(Entry& entry) {
   entry.slot = model::QueueOf(entry.attempt.task());
-  ++hold.used[entry.slot];
+  WorkerStatus::Load& load = held_.at(entry.who).used[entry.slot];
+  ++load.held;
+  load.running += entry.stage == Stage::kRunning ? 1 : 0;
+}
+
+void Impl::LearnLocked(Entry& entry, const executor::Attempt& attempt) {
+  if (entry.attempt.workflow) return;
+  entry.attempt = attempt;
+  if (entry.stage == Stage::kAssigned || entry.stage == Stage::kRunning) TakeSlotLocked(entry);
 }
 
 void Impl::LetGoLocked(Entry& entry, Calls& calls) {
@@ -153,12 +170,13 @@ void Impl::FreeSlotLocked(Entry& entry, Calls& calls) {
   const std::string queue = std::exchange(entry.slot, "");
   auto& used = held_.at(entry.who).used;
   const auto count = used.find(queue);
-  const std::uint32_t before = count->second--;
-  if (count->second == 0) used.erase(count);
+  const std::uint32_t before = count->second.held--;
+  count->second.running -= entry.stage == Stage::kRunning ? 1 : 0;
+  if (count->second.held == 0) used.erase(count);
   // A poll that came while all of its slots were taken gets nothing: it is to come again.
   const auto worker = workers_.find(entry.who);
   if (worker == workers_.end()) return;
-  const auto& slots = worker->second.registration.slots;
+  const auto& slots = worker->second.registration->slots;
   if (const auto own = slots.find(queue); own != slots.end() && before >= own->second)
     AnswerPollsLocked(entry.who, queue, calls);
 }
@@ -167,43 +185,39 @@ std::uint32_t Impl::UsedLocked(const Identity& who, const std::string& queue) co
   const auto held = held_.find(who);
   if (held == held_.end()) return 0;
   const auto used = held->second.used.find(queue);
-  return used == held->second.used.end() ? 0 : used->second;
+  return used == held->second.used.end() ? 0 : used->second.held;
 }
 
 void Impl::GiveLocked(const Worker& worker, const std::string& queue, std::uint32_t free,
                       std::vector<worker_api::Assignment>& given, Calls& calls) {
-  const Identity& who = worker.registration.who;
-  const std::uint32_t slots = worker.registration.slots.at(queue);
+  const Identity& who = worker.registration->who;
+  const std::uint32_t slots = worker.registration->slots.at(queue);
   const std::uint32_t used = UsedLocked(who, queue);
-  if (free + used > slots) {
-    auto unknown = UnknownLocked(who, queue, std::min(free, free + used - slots));
-    free -= static_cast<std::uint32_t>(unknown.size());
-    std::ranges::move(unknown, std::back_inserter(given));
-  }
+  const auto unknown = UnknownLocked(who, queue, free, slots);
+  free -= static_cast<std::uint32_t>(unknown.size());
+  for (const Entry* const entry : unknown)
+    if (auto token = gate_.Admit(entry->attempt))
+      given.push_back({entry->attempt.key, queue, *std::move(token)});
   free = std::min(free, slots - std::min(slots, used));
   for (const Id& id : lines_.Take(who.tenant.value, queue, worker.labels, free))
     if (auto assignment = AssignLocked(entries_.at(id), who, calls))
       given.push_back(*std::move(assignment));
 }
 
-std::vector<worker_api::Assignment> Impl::UnknownLocked(const Identity& who,
-                                                        const std::string& queue,
-                                                        std::size_t most) {
-  std::vector<const Entry*> unbegun;
+std::vector<Impl::Entry*> Impl::UnknownLocked(const Identity& who, const std::string& queue,
+                                              std::uint32_t free, std::uint32_t slots) {
+  std::vector<Entry*> unbegun;
+  const std::uint32_t used = UsedLocked(who, queue);
+  if (free + used <= slots) return unbegun;
   for (const Id& id : held_.at(who).ids)
-    if (const Entry& entry = entries_.at(id);
-        entry.stage == Stage::kAssigned && entry.slot == queue)
+    if (Entry& entry = entries_.at(id); entry.stage == Stage::kAssigned && entry.slot == queue)
       unbegun.push_back(&entry);
   // Whoever was answered before has begun to begin it: the last ones are those it did not hear of.
   std::ranges::sort(unbegun, {}, [](const Entry* entry) {
     return std::pair(-entry->due, IdOf(entry->attempt.key));
   });
-  unbegun.resize(std::min(unbegun.size(), most));
-  std::vector<worker_api::Assignment> again;
-  for (const Entry* entry : unbegun)
-    if (auto token = gate_.Admit(entry->attempt))
-      again.push_back({entry->attempt.key, queue, *std::move(token)});
-  return again;
+  unbegun.resize(std::min<std::size_t>(unbegun.size(), std::min(free, free + used - slots)));
+  return unbegun;
 }
 
 void Impl::AnswerPollsLocked(const Identity& who, const std::string& queue, Calls& calls) {

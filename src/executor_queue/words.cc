@@ -326,6 +326,7 @@ void Impl::Beat(worker_api::Heartbeat heartbeat, Done<std::vector<Pulse>> done) 
       HeardLocked(known->second);
   for (const Beating::One& one : beating.ones)
     beating.news |= !one.good && !KnowsOfStopLocked(heartbeat.who, one.token);
+  beating.news |= IsLeaving(heartbeat.who) && !std::exchange((*worker)->told_to_leave, true);
   WakeLocked(beating.due);
   beating.timer = beating.due;
   beats_due_.insert({beating.timer, no});
@@ -418,6 +419,7 @@ void Impl::AnswerBeatLocked(std::uint64_t no, Calls& calls) {
       if (stopped.size() >= worker_api::kMaxSlots) stopped.clear();
       stopped.insert(std::hash<std::string>{}(one.token));
     }
+    one.pulse.leave = IsLeaving(beating.who);
     pulses.push_back(std::move(one.pulse));
   }
   beats_due_.erase({beating.timer, no});

@@ -171,10 +171,11 @@ void ToWire(const worker_api::Polled& from, v1::PollResponse& to) {
     assignment.set_start_token(each.start_token);
   }
   to.set_drain(from.drain);
+  to.set_leave(from.leave);
 }
 
 worker_api::Polled FromWire(const v1::PollResponse& from) {
-  worker_api::Polled polled{.assignments = {}, .drain = from.drain()};
+  worker_api::Polled polled{.assignments = {}, .drain = from.drain(), .leave = from.leave()};
   for (const v1::Assignment& each : from.assignments())
     polled.assignments.push_back({.attempt = FromWire(each.attempt()),
                                   .queue = each.queue(),
@@ -211,6 +212,7 @@ void ToWire(const std::vector<worker_api::Pulse>& from, v1::HeartbeatResponse& t
     v1::Pulse& pulse = *to.add_pulses();
     pulse.set_reply(ToWire(each.reply));
     pulse.set_work_token(each.work_token);
+    if (each.leave) to.set_leave(true);
   }
 }
 
@@ -218,7 +220,8 @@ std::vector<worker_api::Pulse> FromWire(const v1::HeartbeatResponse& from) {
   std::vector<worker_api::Pulse> pulses;
   pulses.reserve(static_cast<std::size_t>(from.pulses_size()));
   for (const v1::Pulse& each : from.pulses())
-    pulses.push_back({.reply = FromWire(each.reply()), .work_token = each.work_token()});
+    pulses.push_back(
+        {.reply = FromWire(each.reply()), .work_token = each.work_token(), .leave = from.leave()});
   return pulses;
 }
 

@@ -378,6 +378,7 @@ void Conversation::OnPolled(std::uint64_t id, const Result<worker_api::Polled>& 
   }
   poll_retry_ = register_retry_ = {};
   if (polled->drain) poll_retry_.at = now + kCordoned;
+  if (polled->leave) OnToldToLeave(now);
   std::vector<std::string> back;
   for (const worker_api::Assignment& each : polled->assignments) {
     if (draining_ || leaving_) {
@@ -449,6 +450,7 @@ void Conversation::OnBeaten(std::uint64_t id, const Result<std::vector<worker_ap
     return Again(beat_retry_, now);
   }
   beat_retry_ = register_retry_ = {};
+  if (!pulses->empty() && pulses->front().leave) OnToldToLeave(now);
   for (std::size_t i = 0; i < pulses->size(); ++i) {
     const worker_api::Pulse& pulse = (*pulses)[i];
     const auto at = attempts_.find(beating.attempts[i]);
@@ -556,8 +558,18 @@ void Conversation::OnLeft() {
                            names.size(), fmt::join(names, "; "))};
 }
 
+void Conversation::OnToldToLeave(Duration now) {
+  if (draining_) return;
+  tell_(
+      fmt::format("an operator drains this worker, for up to {}", FormatDuration(drain_timeout_)));
+  OnDrain(now);
+  told_to_leave_ = true;
+}
+
 void Conversation::OnDrain(Duration now) {
   if (std::exchange(draining_, true)) {
+    // Whoever stops this program is not to be taken for somebody in a hurry.
+    if (std::exchange(told_to_leave_, false)) return;
     stop_at_ = std::min(stop_at_, now);
     give_up_at_ = std::min(give_up_at_, now + report_patience_);
     return;

@@ -166,6 +166,8 @@ class Conversation {
   };
 
   void Again(Retry& retry, Duration now);
+  /// An operator wants it to drain, by way of the engine.
+  void OnToldToLeave(Duration now);
   /// Whether an error is that this incarnation is not known; if so it registers again.
   bool Unknown(const Error& error);
   void NoteAnswer(const Status& status);
@@ -212,6 +214,7 @@ class Conversation {
   Duration beat_not_before_{}, extra_beat_not_before_{};
 
   bool draining_ = false;
+  bool told_to_leave_ = false;  // and not yet by OnDrain, too
   Duration stop_at_{}, give_up_at_{};
   bool leaving_ = false;
   std::uint64_t started_ = 0, reported_ = 0, stopped_for_lease_ = 0, fenced_ = 0;

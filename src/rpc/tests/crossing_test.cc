@@ -56,6 +56,7 @@ TEST_F(Crossing, Poll) {
   const auto got = answer.Get();
   ASSERT_TRUE(got) << got.error().message;
   EXPECT_TRUE(got->drain);
+  EXPECT_FALSE(got->leave);
   ASSERT_EQ(got->assignments.size(), 2U);
   EXPECT_EQ(got->assignments[0].attempt, kAttempt);
   EXPECT_EQ(got->assignments[0].queue, "mail");
@@ -147,6 +148,23 @@ TEST_F(Crossing, Heartbeat) {
   EXPECT_EQ((*pulses)[1].reply, Reply::kCancel);
   EXPECT_EQ((*pulses)[2].reply, Reply::kStop);
   EXPECT_EQ((*pulses)[3].reply, Reply::kAskAgain);
+}
+
+TEST_F(Crossing, OrderToLeave) {
+  Answered<std::vector<worker_api::Pulse>> answer;
+  client->Beat({.who = who, .work_tokens = {"a", "b"}, .wait = 15s}, answer.done());
+  engine.beaten.Take().second(
+      std::vector<worker_api::Pulse>(2, {.reply = Reply::kGoOn, .leave = true}));
+  const auto pulses = answer.Get();
+  ASSERT_TRUE(pulses) << pulses.error().message;
+  EXPECT_TRUE(pulses->at(0).leave);
+  EXPECT_TRUE(pulses->at(1).leave);
+  Answered<worker_api::Polled> polled;
+  client->PollFor({.who = who, .free = {{"q", 1}}, .wait = 1s}, polled.done());
+  engine.polled.Take().second(worker_api::Polled{.assignments = {}, .drain = true, .leave = true});
+  const auto got = polled.Get();
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_TRUE(got->leave);
 }
 
 TEST_F(Crossing, Log) {

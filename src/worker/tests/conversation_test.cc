@@ -729,6 +729,46 @@ TEST_F(Talk, ASecondDrainStopsAtOnce) {
   EXPECT_EQ(One<C::Cancel>().attempt, Key(1));
 }
 
+TEST_F(Talk, AnOperatorDrainsItByAPollAndBySignalsItIsHurriedLater) {
+  RunOne();
+  talk.OnPolled(last_poll, worker_api::Polled{.assignments = {}, .drain = true, .leave = true},
+                now);
+  Go();
+  EXPECT_EQ(told.back(), "an operator drains this worker, for up to 10.0s");
+  EXPECT_TRUE(None<C::SayPoll>());
+  Go(1s);
+  talk.OnDrain(now);  // whoever stops the program that drains already
+  Go();
+  EXPECT_TRUE(None<C::Cancel>());
+  talk.OnDrain(now);
+  Go();
+  EXPECT_EQ(One<C::Cancel>().attempt, Key(1));
+}
+
+TEST_F(Talk, AnOperatorDrainsItByAHeartbeat) {
+  const auto beat = RunOne();
+  Assign({2});
+  const worker_api::Pulse pulse{.reply = Reply::kGoOn, .leave = true};
+  talk.OnBeaten(beat.id, std::vector{pulse}, now);
+  Go();
+  EXPECT_TRUE(None<C::Cancel>());
+  // Said again each time, it is no second wish.
+  Go(200ms);
+  const auto again = One<C::SayBeat>();
+  talk.OnBeaten(again.id, std::vector{pulse}, now);
+  Go();
+  EXPECT_TRUE(None<C::Cancel>());
+  End();
+  talk.OnCompleted(Key(1), Reply::kGoOn, now);
+  Go();
+  Open(2);
+  talk.OnCompleted(Key(2), Reply::kGoOn, now);
+  Go();
+  One<C::SayLeave>();
+  talk.OnLeft();
+  EXPECT_TRUE(talk.end().has_value() && talk.end()->has_value());
+}
+
 TEST_F(Talk, EndsThatCannotBeSaidAreGivenUpAfterAWhile) {
   RunOne();
   talk.OnDrain(now);

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "headworks/base/log.h"
@@ -67,6 +69,28 @@ struct WorkerInfo {
   std::vector<Held> held;
 };
 
+/// One that is registered, as people are shown it.
+struct WorkerStatus {
+  std::shared_ptr<const worker_api::Registration> registration;
+  Instant registered_at, heard_at;
+  /// Since it was heard, by the monotonic clock.
+  Duration silence{};
+  struct Load {
+    std::uint32_t held = 0, running = 0;
+    bool operator==(const Load&) const = default;
+  };
+  /// Of its queues those of which it has attempts.
+  std::map<std::string, Load> loads;
+};
+
+/// What operators want of workers.
+struct WorkerOrders {
+  /// By name: whoever is called so gets nothing new.
+  std::set<std::pair<TenantId, std::string>> cordoned;
+  /// Get nothing new, and are told to drain and leave.
+  std::set<worker_api::Identity> leaving;
+};
+
 struct QueueFigures {
   /// Attempts that nobody has begun, by queue; of all tenants.
   std::map<std::string, std::uint64_t> waiting;
@@ -101,6 +125,12 @@ class QueueExecutor : public executor::Executor, public worker_api::EngineServic
 
   /// Who is there, by tenant and name, and what they hold.
   virtual std::vector<WorkerInfo> Workers() const = 0;
+  /// Who is registered, by tenant, name and incarnation.  In time proportional to them and not to
+  /// what they hold.
+  virtual std::vector<WorkerStatus> Roster() const = 0;
+  /// In place of those before.  Nothing is given to those that are named once this has returned;
+  /// what they have goes on.
+  virtual void SetOrders(WorkerOrders orders) = 0;
   virtual QueueFigures Figures() const = 0;
 
   /// What is due by now; returns when to call it again, on the monotonic clock, or earlier.

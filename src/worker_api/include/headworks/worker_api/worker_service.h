@@ -86,8 +86,10 @@ struct Assignment {
 
 struct Polled {
   std::vector<Assignment> assignments;
-  /// Take no more: the worker is cordoned, or is to drain.
+  /// There is nothing for it now: the worker is cordoned, or is to leave.
   bool drain = false;
+  /// An operator wants it to drain, as by Worker::Drain, and to leave; said until it has.
+  bool leave = false;
 };
 
 /// What there is to do: everything that the code is to see, with expressions in place, so that a
@@ -129,6 +131,8 @@ struct Pulse {
   executor::Reply reply = executor::Reply::kAskAgain;
   /// Instead of the one that was shown; empty = that one stays.
   std::string work_token;
+  /// As in Polled, and the same in all of one answer: whoever has no free slot does not poll.
+  bool leave = false;
 };
 
 /// What workers ask.  Implemented by whatever has the engine (executor_queue) and by whatever
