@@ -91,6 +91,18 @@ std::string_view CommandKindName(CommandKind kind) {
   return "unknown";
 }
 
+std::string_view WorkerCommandKindName(WorkerCommandKind kind) {
+  switch (kind) {
+    case WorkerCommandKind::kCordon:
+      return "cordon";
+    case WorkerCommandKind::kUncordon:
+      return "uncordon";
+    case WorkerCommandKind::kDrain:
+      return "drain";
+  }
+  return "unknown";
+}
+
 Status CheckStart(const StartRequest& request) {
   constexpr int kMost = StartRequest::kMaxPriority;
   if (request.priority < -kMost || request.priority > kMost)

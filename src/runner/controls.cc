@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <future>
+#include <set>
 #include <thread>
 
 namespace headworks {
 namespace {
+
+using control::WorkerCommandKind;
+using store::WorkerOrder;
 
 constexpr Duration kAskInterval = std::chrono::milliseconds(10);
 
@@ -19,7 +24,75 @@ T WaitFor(std::future<T>& answer, Duration timeout) {
                                                FormatDuration(timeout))};
 }
 
+bool Matches(std::string_view pattern, std::string_view name) {
+  if (!pattern.ends_with('*')) return pattern == name;
+  return name.starts_with(pattern.substr(0, pattern.size() - 1));
+}
+
+/// What `command` means for those whom the store knows; kNotFound, kConflict.
+Result<std::vector<WorkerOrder>> OrdersOf(const control::WorkerCommand& command,
+                                          store::WorkerStore& workers, Instant now) {
+  HEADWORKS_ASSIGN(const auto rows, workers.ListWorkers(command.tenant));
+  HEADWORKS_ASSIGN(const auto known, workers.ListOrders(command.tenant));
+  std::set<std::string> names;
+  for (const auto& row : rows)
+    if (Matches(command.name, row.name)) names.insert(row.name);
+  // One may be cordoned that was seen last a long time ago.
+  for (const auto& order : known)
+    if (Matches(command.name, order.name)) names.insert(order.name);
+  if (names.empty())
+    return Error{Code::kNotFound,
+                 fmt::format("no worker '{}' of tenant '{}' is known; `headworks workers list` "
+                             "shows all that are",
+                             command.name, command.tenant.value)};
+  const bool drain = command.kind == WorkerCommandKind::kDrain;
+  std::vector<WorkerOrder> orders;
+  const auto add = [&](const std::string& name, const std::string& incarnation) {
+    orders.push_back({.tenant = command.tenant,
+                      .name = name,
+                      .incarnation = incarnation,
+                      .stands = command.kind != WorkerCommandKind::kUncordon,
+                      .actor = command.actor,
+                      .at = now});
+  };
+  if (!drain)
+    for (const std::string& name : names) add(name, "");
+  else
+    for (const auto& row : rows)
+      if (names.contains(row.name) && row.presence != store::WorkerPresence::kGone)
+        add(row.name, row.incarnation);
+  if (orders.empty())
+    return Error{Code::kConflict,
+                 fmt::format("worker '{}' is gone: there is nothing to drain; `headworks workers "
+                             "cordon` keeps it from work when it comes back",
+                             command.name)};
+  return orders;
+}
+
+bool AreTaken(const std::vector<WorkerOrder>& asked, const std::vector<WorkerOrder>& known) {
+  return std::ranges::all_of(asked, [&](WorkerOrder order) {
+    order.taken = true;
+    return std::ranges::find(known, order) != known.end();
+  });
+}
+
 }  // namespace
+
+Result<control::WorkersCommanded> StoredControl::CommandWorkers(
+    const control::WorkerCommand& command, Duration timeout) {
+  HEADWORKS_ASSIGN(const auto orders, OrdersOf(command, workers_, clock_.Now()));
+  HEADWORKS_TRY(workers_.Order(orders));
+  control::WorkersCommanded done;
+  for (const WorkerOrder& order : orders)
+    if (done.names.empty() || done.names.back() != order.name) done.names.push_back(order.name);
+  const Duration deadline = clock_.Monotonic() + timeout;
+  for (;;) {
+    HEADWORKS_ASSIGN(const auto known, workers_.ListOrders(command.tenant));
+    done.taken = AreTaken(orders, known);
+    if (done.taken || clock_.Monotonic() >= deadline) return done;
+    std::this_thread::sleep_for(kAskInterval);  // tidy-allow(sleep): the engine's roster takes it
+  }
+}
 
 Result<control::Started> EngineControl::Start(const control::StartRequest& request,
                                               Duration timeout) {

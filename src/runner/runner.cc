@@ -40,6 +40,7 @@
 #include "metrics_table.h"
 #include "store_resolver.h"
 #include "when_evaluator.h"
+#include "worker_roster.h"
 
 namespace headworks {
 namespace fs = std::filesystem;
@@ -214,7 +215,8 @@ struct Runner::Parts {
   TaskRegistry* registry = nullptr;
 
   std::unique_ptr<store::Database> database;
-  task_queue::Queues* queues = nullptr;  // of the database
+  task_queue::Queues* queues = nullptr;   // of the database
+  store::WorkerStore* workers = nullptr;  // of the database
   std::unique_ptr<task_queue::Sweeper> sweeper;
   std::unique_ptr<log_store::LogStore> logs;
   std::unique_ptr<artifact_store::ArtifactStore> artifacts;
@@ -228,6 +230,7 @@ struct Runner::Parts {
   std::optional<SteadyClock> token_clock;
   std::unique_ptr<token::JwtIssuer> tokens;
   std::unique_ptr<executor_queue::QueueExecutor> queue_executor;       // null: no task goes to it
+  std::unique_ptr<WorkerRoster> roster;                                // of it
   std::vector<std::pair<std::string, executor::Executor*>> executors;  // that tasks go to, by key
   std::unique_ptr<dispatch::DefaultDispatcher> dispatcher;
   dispatch::DispatchMetrics dispatch_metrics;
@@ -275,6 +278,7 @@ Status Runner::Parts::OpenStores() {
   if (url == "memory:") {
     auto opened = store_memory::Open(store_memory::NewStorage(), clock, logger);
     queues = &opened->queues();
+    workers = &opened->workers();
     database = std::move(opened);
     logs = log_store::NewMemoryLogStore();
     std::string folder = (fs::temp_directory_path() / "headworks-XXXXXX").string();
@@ -290,6 +294,7 @@ Status Runner::Parts::OpenStores() {
     path = fs::absolute(path).lexically_normal().string();
     HEADWORKS_ASSIGN(auto opened, store_sqlite::Open(path, {.logger = logger}));
     queues = &opened->queues();
+    workers = &opened->workers();
     database = std::move(opened);
     HEADWORKS_ASSIGN(logs, log_store_sqlite::OpenSqliteLogStore(path + "-logs"));
     state_dir = path + "-state";
@@ -505,14 +510,22 @@ Status Runner::Parts::DeclarePools() {
 }
 
 Status Runner::Parts::StartEngine() {
+  if (queue_executor) {
+    roster = std::make_unique<WorkerRoster>(
+        WorkerRoster::Options{.lease = options.worker_lease,
+                              .heartbeat_every = options.worker_heartbeat},
+        *queue_executor, *workers, database->inbox(), clock, *logger);
+    HEADWORKS_TRY(roster->Open());
+  }
   HEADWORKS_TRY(dispatcher->Start(*engine));
   HEADWORKS_TRY(buffer->Start(*engine, *engine));
   sweeper = std::make_unique<task_queue::Sweeper>(queues->admin(), clock, *logger);
   sweeper->Start();
+  if (roster) roster->Start();
   watcher->Later([this] { SweepArtifacts(); });
   loop = std::make_unique<engine::EngineLoop>(*engine);
   loop->Start();
-  control = std::make_unique<EngineControl>(*engine);
+  control = std::make_unique<EngineControl>(*engine, *workers, clock);
   return {};
 }
 
@@ -549,7 +562,7 @@ Result<std::unique_ptr<Runner>> Runner::Attach(RunnerOptions options) {
   std::unique_ptr<Runner> runner(new Runner(std::move(parts)));
   Parts& p = *runner->parts_;
   HEADWORKS_TRY(p.OpenStores());
-  p.control = std::make_unique<InboxControl>(*p.database, p.clock, p.random);
+  p.control = std::make_unique<InboxControl>(*p.database, *p.workers, p.clock, p.random);
   return runner;
 }
 
@@ -565,6 +578,7 @@ store::RunQuery& Runner::query() { return parts_->database->query(); }
 store::WorkflowStore& Runner::workflows() { return parts_->database->workflows(); }
 store::Inbox& Runner::inbox() { return parts_->database->inbox(); }
 store::LimitStore& Runner::limits() { return parts_->database->limits(); }
+store::WorkerStore& Runner::workers() { return *parts_->workers; }
 task_queue::Queues& Runner::queues() { return *parts_->queues; }
 log_store::LogStore& Runner::logs() { return *parts_->logs; }
 artifact_store::ArtifactStore& Runner::artifacts() { return *parts_->artifacts; }
@@ -715,6 +729,11 @@ std::vector<ServiceHealth> Runner::Health() const {
   const std::string trouble = p.sweeper->trouble();
   all.push_back(
       {"queues", trouble.empty(), trouble.empty() ? "are swept" : "cannot be swept: " + trouble});
+  if (p.roster) {
+    const std::string unwritten = p.roster->trouble();
+    all.push_back({"workers", unwritten.empty(),
+                   unwritten.empty() ? "are written down" : "are not looked after: " + unwritten});
+  }
   return all;
 }
 
@@ -770,9 +789,11 @@ Status Runner::Shutdown() {
       if (!idle) (void)Drain(std::chrono::seconds(5)).has_value();  // their last words are stored
       p.loop->Stop();
     }
+    if (p.roster) p.roster->Close();  // before another engine writes the same rows
     if (auto closed = p.engine->Close(); !closed && status) status = closed;
   }
   p.sweeper.reset();
+  p.roster.reset();
   p.control.reset();
   p.loop.reset();
   if (p.watcher) p.watcher->Finish();

@@ -385,6 +385,37 @@ TEST_F(WorkersTest, AnOutputThatIsNoneFailsTheTask) {
   EXPECT_EQ(Attempts(run)[0].outcome.reason, model::Reason::kOutput);
 }
 
+TEST_F(WorkersTest, CommandsReachWorkersFromTheEnginesProcessAndFromOthers) {
+  Open();
+  Hand worker(*runner_, "w");
+  const TenantId tenant("public");
+  const auto command = [&](Runner& runner, control::WorkerCommandKind kind, std::string name) {
+    return runner.control().CommandWorkers(
+        {.tenant = tenant, .kind = kind, .name = std::move(name), .actor = "ann"}, 60s);
+  };
+  using enum control::WorkerCommandKind;
+  while (runner_->workers().ListWorkers(tenant)->empty()) std::this_thread::yield();
+  EXPECT_EQ(command(*runner_, kCordon, "nobody").error().code, Code::kNotFound);
+  const auto cordoned = command(*runner_, kCordon, "w");
+  ASSERT_TRUE(cordoned) << cordoned.error().message;
+  EXPECT_TRUE(cordoned->taken);
+  EXPECT_EQ(cordoned->names, std::vector<std::string>{"w"});
+  EXPECT_TRUE(worker.Poll(0s)->drain);
+  EXPECT_EQ(runner_->workers().ListOrders(tenant)->at(0).actor, "ann");
+
+  const auto other = *Runner::Attach(options_);
+  EXPECT_TRUE(command(*other, kUncordon, "*")->taken);
+  EXPECT_FALSE(worker.Poll(0s)->drain);
+  EXPECT_TRUE(command(*other, kDrain, "w")->taken);
+  EXPECT_TRUE(worker.Poll(0s)->leave);
+  ASSERT_TRUE(Wait<bool>([&](const auto& done) { worker.service->Leave(worker.who, done); }));
+  while (runner_->workers().ListWorkers(tenant)->at(0).presence != store::WorkerPresence::kGone)
+    std::this_thread::yield();
+  EXPECT_EQ(command(*other, kDrain, "w").error().code, Code::kConflict);
+  ASSERT_TRUE(runner_->Shutdown());
+  EXPECT_FALSE(other->control().CommandWorkers({tenant, kCordon, "w", "ann"}, 0s)->taken);
+}
+
 TEST_F(WorkersTest, ShutdownAnswersWhoeverWaitsAndLeavesWhatRunsElsewhere) {
   Open();
   Hand worker(*runner_, "w");

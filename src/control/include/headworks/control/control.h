@@ -59,6 +59,28 @@ struct Command {
   std::string actor;
 };
 
+enum class WorkerCommandKind : std::uint8_t {
+  /// Gets nothing new, also as another incarnation, until it is uncordoned.
+  kCordon = 1,
+  kUncordon = 2,
+  /// Those that are there are to drain, as on SIGTERM, and to leave.
+  kDrain = 3,
+};
+
+struct WorkerCommand {
+  TenantId tenant;
+  WorkerCommandKind kind = WorkerCommandKind::kCordon;
+  /// A worker's name; "gpu-*" means all known ones that begin so.
+  std::string name;
+  std::string actor;
+};
+
+struct WorkersCommanded {
+  std::vector<std::string> names;
+  /// The engine goes by it.  False: it is stored, and the next engine will.
+  bool taken = false;
+};
+
 /// Starts runs and commands them, wherever their engine is.
 ///
 /// Threads.  All methods may be called concurrently; they return once the owner has committed the
@@ -69,9 +91,14 @@ class Control {
   virtual ~Control() = default;
   virtual Result<Started> Start(const StartRequest& request, Duration timeout) = 0;
   virtual Status Execute(const Command& command, Duration timeout) = 0;
+  /// Stored when this returns; waits for the engine to go by it at most `timeout`.  kNotFound: no
+  /// such worker is known; kConflict: none that could drain is there; kAtCapacity.
+  virtual Result<WorkersCommanded> CommandWorkers(const WorkerCommand& command,
+                                                  Duration timeout) = 0;
 };
 
 std::string_view CommandKindName(CommandKind kind);
+std::string_view WorkerCommandKindName(WorkerCommandKind kind);
 
 /// The stored form of requests in the inbox, versioned.
 std::string EncodeStart(const StartRequest& request);

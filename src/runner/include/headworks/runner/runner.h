@@ -19,6 +19,7 @@
 #include "headworks/model/run.h"
 #include "headworks/model/workflow.h"
 #include "headworks/store/run_store.h"
+#include "headworks/store/worker_store.h"
 #include "headworks/task_queue/queues.h"
 
 namespace headworks::artifact_store {
@@ -275,6 +276,8 @@ class Runner {
   store::WorkflowStore& workflows();
   store::Inbox& inbox();
   store::LimitStore& limits();
+  /// Who works for the engine of this database, as it was last written down.
+  store::WorkerStore& workers();
   /// Of the same database, for work of any kind; needs no engine.  An engine sweeps them.
   task_queue::Queues& queues();
   log_store::LogStore& logs();

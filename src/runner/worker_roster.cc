@@ -1,0 +1,212 @@
+#include "worker_roster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace headworks {
+namespace {
+
+using store::WorkerPresence;
+using store::WorkerRecord;
+
+worker_api::Identity IdentityOf(const WorkerRecord& row) {
+  return {row.tenant, row.name, row.incarnation};
+}
+
+bool IsGone(const WorkerRecord& row) { return row.presence == WorkerPresence::kGone; }
+
+WorkerRecord MakeRow(const executor_queue::WorkerStatus& status) {
+  const worker_api::Registration& registration = *status.registration;
+  WorkerRecord row{.tenant = registration.who.tenant,
+                   .name = registration.who.worker,
+                   .incarnation = registration.who.incarnation,
+                   .labels = registration.labels,
+                   .version = registration.version,
+                   .host = registration.host,
+                   .protocol = registration.protocol,
+                   .connected_at = status.registered_at,
+                   .heard_at = status.heard_at};
+  for (const auto& [queue, slots] : registration.slots) {
+    const auto load = status.loads.find(queue);
+    const auto [held, running] =
+        load == status.loads.end() ? executor_queue::WorkerStatus::Load{} : load->second;
+    row.queues.push_back({queue, slots, held, running});
+  }
+  return row;
+}
+
+}  // namespace
+
+Status WorkerRoster::Open() {
+  opened_ = clock_.Monotonic();
+  HEADWORKS_ASSIGN(auto rows, store_.ListPresent());
+  std::vector<Known*> all;
+  for (WorkerRecord& row : rows) {
+    row.presence = WorkerPresence::kSilent;
+    Known& known = known_[IdentityOf(row)];
+    known.row = std::move(row);
+    all.push_back(&known);
+  }
+  HEADWORKS_TRY(Write(all, opened_));
+  return TakeOrders();
+}
+
+void WorkerRoster::Start() {
+  thread_ = std::jthread([this](const std::stop_token& stop) {
+    std::mutex mutex;
+    while (!stop.stop_requested()) {
+      const Duration pause = Tick();
+      std::unique_lock lock(mutex);
+      stopped_.wait_for(lock, stop, pause, [] { return false; });
+    }
+  });
+}
+
+Duration WorkerRoster::Tick() {
+  const Duration now = clock_.Monotonic();
+  Status done = TakeOrders();
+  if (now >= next_look_) {
+    next_look_ = now + std::min<Duration>(kLook, options_.lease / 4);
+    if (Status looked = Look(Hurry::kNo); done) done = looked;
+  }
+  Note(done);
+  return kOrders;
+}
+
+void WorkerRoster::Close() {
+  Stop();
+  if (!std::exchange(closed_, true)) Note(Look(Hurry::kAll));
+}
+
+void WorkerRoster::Stop() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::string WorkerRoster::trouble() const {
+  const std::scoped_lock lock(mutex_);
+  return trouble_;
+}
+
+Status WorkerRoster::Look(Hurry hurry) {
+  const Duration now = clock_.Monotonic();
+  for (auto& [who, known] : known_) known.seen = false;
+  for (const executor_queue::WorkerStatus& status : queue_.Roster()) See(status, now);
+  std::vector<Known*> due;
+  for (auto at = known_.begin(); at != known_.end();) {
+    Known& known = at->second;
+    if (!known.seen && !Miss(known, now)) {
+      at = known_.erase(at);
+      continue;
+    }
+    ++at;
+    if (hurry == Hurry::kAll ? known.row != known.stored : IsDue(known, now)) due.push_back(&known);
+  }
+  if (due.empty() && now < wrote_ + kForget) return {};
+  return Write(due, now);
+}
+
+Status WorkerRoster::TakeOrders() {
+  HEADWORKS_ASSIGN(const std::int64_t version, inbox_.DataVersion());
+  if (version == version_) return {};
+  HEADWORKS_ASSIGN(auto orders, store_.ListAllOrders());
+  if (orders != orders_) {
+    executor_queue::WorkerOrders all;
+    std::vector<store::WorkerOrder> fresh;
+    for (const store::WorkerOrder& order : orders) {
+      if (order.stands && order.incarnation.empty()) all.cordoned.emplace(order.tenant, order.name);
+      if (order.stands && !order.incarnation.empty())
+        all.leaving.insert({order.tenant, order.name, order.incarnation});
+      if (!order.taken) fresh.push_back(order);
+    }
+    queue_.SetOrders(std::move(all));
+    if (!fresh.empty()) HEADWORKS_TRY(store_.NoteTaken(fresh));
+    for (const store::WorkerOrder& order : fresh)
+      log_.Info(!order.incarnation.empty() ? "a worker is told to drain"
+                : order.stands             ? "a worker is cordoned"
+                                           : "a worker is uncordoned",
+                {{"tenant", order.tenant.value}, {"worker", order.name}, {"actor", order.actor}});
+    orders_ = std::move(orders);
+  }
+  version_ = version;
+  return {};
+}
+
+void WorkerRoster::See(const executor_queue::WorkerStatus& status, Duration now) {
+  Known& known = known_[status.registration->who];
+  known.row = MakeRow(status);
+  if (status.silence >= 2 * options_.heartbeat_every) known.row.presence = WorkerPresence::kSilent;
+  known.ours = true;
+  known.heard = now - status.silence;
+  known.seen = true;
+}
+
+bool WorkerRoster::Miss(Known& known, Duration now) const {
+  if (IsGone(known.row)) return true;  // that could not be written yet
+  if (!known.ours && now < opened_ + options_.lease) return true;
+  const bool left = known.ours && now - known.heard < options_.lease;
+  if (left && !known.written) return false;  // as if it had never been there
+  known.row.presence = WorkerPresence::kGone;
+  known.row.gone_at = clock_.Now();
+  known.row.gone_why = left         ? "it left"
+                       : known.ours ? fmt::format("nothing was heard of it for a lease of {}",
+                                                  FormatDuration(options_.lease))
+                                    : fmt::format(
+                                          "it did not come back within a lease of {} after the "
+                                          "engine had started",
+                                          FormatDuration(options_.lease));
+  for (WorkerRecord::Queue& queue : known.row.queues) queue.held = queue.running = 0;
+  return true;
+}
+
+bool WorkerRoster::IsDue(const Known& known, Duration now) {
+  if (!known.written) return true;
+  const WorkerRecord& row = known.row;
+  const WorkerRecord& stored = known.stored;
+  const Duration since = now - *known.written;
+  if (row.presence != stored.presence || row.connected_at != stored.connected_at ||
+      row.labels != stored.labels || row.version != stored.version || row.host != stored.host ||
+      !std::ranges::equal(row.queues, stored.queues, {}, &WorkerRecord::Queue::name,
+                          &WorkerRecord::Queue::name) ||
+      !std::ranges::equal(row.queues, stored.queues, {}, &WorkerRecord::Queue::slots,
+                          &WorkerRecord::Queue::slots))
+    return since >= kChanged;
+  return since >= (row.queues != stored.queues ? kLoad : kHeard);
+}
+
+Status WorkerRoster::Write(std::span<Known* const> due, Duration now) {
+  const Instant wall = clock_.Now();
+  do {
+    const auto part = due.first(std::min(due.size(), kBatch));
+    std::vector<WorkerRecord> rows;
+    rows.reserve(part.size());
+    for (Known* const known : part) {
+      known->row.written_at = wall;
+      rows.push_back(known->row);
+    }
+    HEADWORKS_TRY(store_.WriteWorkers(rows, wall));
+    for (Known* const known : part) {
+      if (IsGone(known->row)) {
+        known_.erase(IdentityOf(known->row));
+        continue;
+      }
+      known->stored = known->row;
+      known->written = now;
+    }
+    due = due.subspan(part.size());
+  } while (!due.empty());
+  wrote_ = now;
+  return {};
+}
+
+void WorkerRoster::Note(const Status& done) {
+  const std::scoped_lock lock(mutex_);
+  const std::string trouble = done ? std::string() : done.error().message;
+  if (!trouble.empty() && trouble_.empty())
+    log_.Warning("workers are not looked after", {{"error", trouble}});
+  trouble_ = trouble;
+}
+
+}  // namespace headworks
