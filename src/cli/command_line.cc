@@ -40,6 +40,7 @@ class CommandTree {
     AddUp();
     AddWorker();
     AddRunner();
+    AddWorkers();
     AddTasks();
     AddStore();
     AddConfig();
@@ -393,6 +394,15 @@ class CommandTree {
     add("--keep", runner_.keep, "How long the stores of runs are kept");
   }
 
+  void AddWorkers() {
+    AddWorkersCommands(Group("workers", "Those who run tasks for the engine of this store"),
+                       workers_,
+                       [this](CLI::App& parent, const char* name, const char* description,
+                              Action action) -> CLI::App& {
+                         return Leaf(parent, name, description, std::move(action));
+                       });
+  }
+
   void AddTasks() {
     CLI::App& tasks = Group("tasks", "C++ functions that workflows can call");
     Leaf(tasks, "list", "All that this program brings along", ListTasks);
@@ -465,6 +475,7 @@ class CommandTree {
   QueueArgs queue_;
   WorkerArgs worker_;
   RunnerArgs runner_;
+  WorkersArgs workers_;
   int limit_ = 0;
   bool prune_dry_run_ = false;
   bool migrate_dry_run_ = false;

@@ -11,7 +11,7 @@ enum class Exit : int {
   kRunFailed = 1,
   /// The command line, a file or a setting is wrong.
   kUsage = 2,
-  /// The named run, task or workflow does not exist.
+  /// The named run, task, workflow or worker does not exist.
   kNotFound = 3,
   /// The state of the thing forbids it now.
   kRefused = 4,

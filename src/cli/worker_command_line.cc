@@ -2,6 +2,8 @@
 
 namespace headworks::cli {
 
+using control::WorkerCommandKind;
+
 void AddWorkerCommands(CLI::App& root, WorkerArgs& args, const WorkerLeaf& leaf) {
   CLI::App& worker = leaf(root, "worker", "Run tasks for an engine elsewhere, until SIGTERM",
                           [&args](const Context& context) { return RunWorker(context, args); });
@@ -41,6 +43,24 @@ void AddWorkerCommands(CLI::App& root, WorkerArgs& args, const WorkerLeaf& leaf)
   create.add_option("--valid", args.token_valid, "From now on")
       ->type_name("DURATION")
       ->capture_default_str();
+}
+
+void AddWorkersCommands(CLI::App& workers, WorkersArgs& args, const WorkerLeaf& leaf) {
+  CLI::App& list = leaf(workers, "list", "Those of the tenant, and who is gone since not long ago",
+                        [&args](const Context& context) { return ListWorkers(context, args); });
+  list.add_option("--queue", args.queue, "Only those that serve it");
+  CLI::App& show = leaf(workers, "show", "One, with what it holds",
+                        [&args](const Context& context) { return ShowWorker(context, args); });
+  show.add_option("name", args.name, "The worker")->required();
+  const auto add = [&](const char* name, const char* description, WorkerCommandKind kind) {
+    leaf(workers, name, description,
+         [&args, kind](const Context& context) { return CommandWorkers(context, kind, args); })
+        .add_option("name", args.name, "The worker; 'gpu-*' = all that begin so")
+        ->required();
+  };
+  add("cordon", "Give it nothing new, also after restarts", WorkerCommandKind::kCordon);
+  add("uncordon", "Give it work again", WorkerCommandKind::kUncordon);
+  add("drain", "Let it end what it runs, and leave", WorkerCommandKind::kDrain);
 }
 
 }  // namespace headworks::cli

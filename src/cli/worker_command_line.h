@@ -11,5 +11,7 @@ using WorkerLeaf =
     std::function<CLI::App&(CLI::App& parent, const char* name, const char* description,
                             std::function<Result<Exit>(const Context&)> action)>;
 void AddWorkerCommands(CLI::App& root, WorkerArgs& args, const WorkerLeaf& leaf);
+/// What is below `headworks workers`.
+void AddWorkersCommands(CLI::App& workers, WorkersArgs& args, const WorkerLeaf& leaf);
 
 }  // namespace headworks::cli

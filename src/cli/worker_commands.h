@@ -29,4 +29,15 @@ std::string DefaultStateDir(const Context& context, std::string_view kind, const
 Result<Exit> RunWorker(const Context& context, const WorkerArgs& args);
 Result<Exit> CreateWorkerToken(const Context& context, const WorkerArgs& args);
 
+// Of workers as the engine of the store last wrote them down.
+struct WorkersArgs {
+  std::string name;
+  std::string queue;
+};
+Result<Exit> ListWorkers(const Context& context, const WorkersArgs& args);
+/// All incarnations of one name.
+Result<Exit> ShowWorker(const Context& context, const WorkersArgs& args);
+Result<Exit> CommandWorkers(const Context& context, control::WorkerCommandKind kind,
+                            const WorkersArgs& args);
+
 }  // namespace headworks::cli

@@ -483,6 +483,15 @@ worker.main()
         self.assertRegex(self.hw("runs", "show", "@last").stdout, r"a +succeeded +2 ")
         self.until_said(self.engine, "has not ended it long after its timeout (1.0s)")
 
+    def test_a_worker_in_python_is_cordoned_and_drained(self):
+        worker = self.python_worker()
+        self.until(lambda: self.json("workers", "list"), "it is known")
+        self.hw("workers", "cordon", "python")
+        self.begin(("a", f"echo x >> {self.dir}/a.here"))
+        self.hw("workers", "drain", "python")
+        self.ends(worker, OK)
+        self.assertEqual(self.lines("a.here"), [])
+
     def test_many_sessions_and_long_polls(self):
         """50 and 500 over two processes; HEADWORKS_SESSIONS and HEADWORKS_CLIENTS say otherwise."""
         sessions = int(os.environ.get("HEADWORKS_SESSIONS", "50"))
