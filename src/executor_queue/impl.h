@@ -294,6 +294,8 @@ class Impl final : public QueueExecutor {
   void TidyLocked(Duration now, Calls& calls);
   Duration NextDueLocked() const;
   void WakeLocked(Duration due);
+  /// Nobody counts on an earlier process's longer lease any more.
+  void ForgetEarlierLease();
   /// One that a thread may do: one of them is left for lines (I6).
   bool StartIsDueLocked() const;
   void Resolve(StartJob job);
@@ -347,6 +349,8 @@ class Impl final : public QueueExecutor {
   Duration last_tick_{0};
   Duration next_tidy_{0};
   Duration no_loss_before_{0};
+  /// When nobody counts on an earlier process's longer lease any more; max = nobody does.
+  Duration earlier_over_at_ = Duration::max();
   executor::DurationHistogram durations_;
   std::uint64_t executed_ = 0, failed_ = 0, lines_dropped_ = 0;
   std::uint64_t returned_ = 0, lost_ = 0, stale_words_ = 0;

@@ -44,8 +44,12 @@ Duration Impl::Tick() {
     // This process slept, and with it whatever was said to it meanwhile (I7).
     if (now - last_tick_ >
         std::min(options_.lease / 2, std::max(options_.lease / 4, 2 * kTidyInterval)))
-      no_loss_before_ = now + options_.lease;
+      no_loss_before_ = std::max(no_loss_before_, now + options_.lease);
     last_tick_ = now;
+    if (now >= earlier_over_at_) {
+      earlier_over_at_ = Duration::max();
+      calls.emplace_back([this] { ForgetEarlierLease(); });
+    }
     while (!polls_due_.empty() && polls_due_.begin()->first <= now)
       AnswerPollLocked(polls_due_.begin()->second, {}, calls);
     while (!beats_due_.empty() && beats_due_.begin()->first <= now)
@@ -107,8 +111,14 @@ void Impl::TidyLocked(Duration now, Calls& calls) {
   for (const std::uint64_t no : again) AskPulsesLocked(no, calls);
 }
 
+void Impl::ForgetEarlierLease() {
+  if (const Status said = ports_.leases->SetLongest(options_.lease); !said)
+    ports_.log.Warning("the next start will wait for a longer lease than is in use",
+                       {{"error", said.error().message}});
+}
+
 Duration Impl::NextDueLocked() const {
-  Duration next = next_tidy_;
+  Duration next = std::min(next_tidy_, earlier_over_at_);
   if (!due_.empty()) next = std::min(next, due_.begin()->first);
   if (!polls_due_.empty()) next = std::min(next, polls_due_.begin()->first);
   if (!beats_due_.empty()) next = std::min(next, beats_due_.begin()->first);

@@ -37,6 +37,7 @@
 #include "headworks/task_queue/sweeper.h"
 #include "headworks/token/jwt_issuer.h"
 #include "janitor.h"
+#include "lease_file.h"
 #include "metrics_table.h"
 #include "store_resolver.h"
 #include "when_evaluator.h"
@@ -228,6 +229,7 @@ struct Runner::Parts {
   std::unique_ptr<executor::Executor> inline_executor;
   std::unique_ptr<executor_process::ProcessExecutor> process_executor;
   std::optional<SteadyClock> token_clock;
+  std::optional<LeaseFile> lease_file;
   std::unique_ptr<token::JwtIssuer> tokens;
   std::unique_ptr<executor_queue::QueueExecutor> queue_executor;       // null: no task goes to it
   std::unique_ptr<WorkerRoster> roster;                                // of it
@@ -431,23 +433,25 @@ Status Runner::Parts::OpenQueueExecutor() {
   if (!path.empty()) {
     HEADWORKS_ASSIGN(const std::string file, TokenKeysFile(options.database_url));
     HEADWORKS_ASSIGN(keys, token::TokenKeys::LoadOrCreate(file, random));
+    lease_file.emplace(path + "-worker-lease");
   }
   token_clock.emplace(clock);
   HEADWORKS_ASSIGN(tokens, token::JwtIssuer::Create(
                                {.work_valid = executor_queue::WorkTokenValid(options.worker_lease)},
                                std::move(keys), *token_clock));
-  HEADWORKS_ASSIGN(queue_executor,
-                   executor_queue::NewQueueExecutor({.lease = options.worker_lease,
-                                                     .heartbeat_every = options.worker_heartbeat,
-                                                     .pending_timeout = options.pending_timeout,
-                                                     .max_waiting = options.max_waiting_for_workers,
-                                                     .max_log_bytes = options.max_log_bytes},
-                                                    {.resolver = *resolver,
-                                                     .logs = *logs,
-                                                     .tokens = *tokens,
-                                                     .token_clock = *token_clock,
-                                                     .clock = clock,
-                                                     .log = *logger}));
+  HEADWORKS_ASSIGN(queue_executor, executor_queue::NewQueueExecutor(
+                                       {.lease = options.worker_lease,
+                                        .heartbeat_every = options.worker_heartbeat,
+                                        .pending_timeout = options.pending_timeout,
+                                        .max_waiting = options.max_waiting_for_workers,
+                                        .max_log_bytes = options.max_log_bytes},
+                                       {.resolver = *resolver,
+                                        .logs = *logs,
+                                        .tokens = *tokens,
+                                        .token_clock = *token_clock,
+                                        .clock = clock,
+                                        .log = *logger,
+                                        .leases = lease_file ? &*lease_file : nullptr}));
   return {};
 }
 

@@ -456,6 +456,48 @@ TEST_F(QueueTest, WhatTheEngineSaysIsHeldHasALeaseFromThen) {
   EXPECT_EQ(judge_.ended.size(), 1U);
 }
 
+TEST_F(QueueTest, WhatWasPromisedALongerLeaseHasItThroughRestarts) {
+  const QueueOptions shorter{.lease = 2s, .heartbeat_every = 500ms};
+  Make({.lease = 30s, .heartbeat_every = 10s});
+  EXPECT_EQ(*promises_.longest, 30s);
+  auto attempt = Next(Plain());
+  Run(Hire("w"), attempt);
+  attempt.holder = "w/one";
+  Make(shorter);
+  Pass(10s);
+  Make(shorter);  // and it was not forgotten by then
+  EXPECT_TRUE(std::holds_alternative<executor::Running>(Inspect(attempt)));
+  Pass(29s);
+  clock_.Advance(900ms);  // a pause of this process makes it no shorter
+  queue_->Tick();
+  EXPECT_TRUE(judge_.ended.empty());
+  EXPECT_EQ(*promises_.longest, 30s);
+  Pass(100ms);
+  EXPECT_EQ(judge_.ended.size(), 1U);
+  EXPECT_EQ(*promises_.longest, 2s) << "nobody counts on the longer one any more";
+  attempt.key.epoch = Epoch(++epochs_);
+  Make(shorter);
+  EXPECT_TRUE(std::holds_alternative<executor::Running>(Inspect(attempt)));
+  Pass(2s);
+  EXPECT_EQ(judge_.ended.size(), 2U);
+  Make({.lease = 4s, .heartbeat_every = 1s});
+  EXPECT_EQ(*promises_.longest, 4s);
+}
+
+TEST_F(QueueTest, NoLeaseIsPromisedThatCouldBeForgotten) {
+  const auto start = [&](Duration lease) {
+    auto made = NewQueueExecutor({.lease = lease, .threads = 0},
+                                 {given_, *logs_, *tokens_, clock_, clock_, warnings_, &promises_});
+    return (*made)->Start(judge_);
+  };
+  promises_.writable = false;
+  EXPECT_EQ(start(60s).error().code, Code::kUnavailable);
+  promises_.longest = Duration(60s);
+  EXPECT_TRUE(start(60s)) << "it is remembered already";
+  promises_.longest = Error{Code::kCorrupt, "no duration"};
+  EXPECT_EQ(start(60s).error().code, Code::kCorrupt);
+}
+
 TEST_F(QueueTest, WhatRanBeforeARestartBeganBeforeIt) {
   Make();
   const auto who = Hire("w");

@@ -102,6 +102,19 @@ class Warnings final : public Logger {
   }
 };
 
+/// What outlives a process.
+class Promises final : public LeaseRecord {
+ public:
+  Result<Duration> longest = Duration(0);
+  bool writable = true;
+  Result<Duration> Longest() override { return longest; }
+  Status SetLongest(Duration lease) override {
+    if (!writable) return Error{Code::kUnavailable, "read-only"};
+    longest = lease;
+    return {};
+  }
+};
+
 /// What a call was answered, once it was.
 template <typename T>
 class Answer {
@@ -124,7 +137,8 @@ class QueueTest : public testing::Test {
  protected:
   void Make(QueueOptions options = {}) {
     options.threads = 0;
-    auto made = NewQueueExecutor(options, {given_, *logs_, *tokens_, clock_, clock_, warnings_});
+    auto made = NewQueueExecutor(options,
+                                 {given_, *logs_, *tokens_, clock_, clock_, warnings_, &promises_});
     ASSERT_TRUE(made) << made.error().message;
     queue_ = *std::move(made);
     ASSERT_TRUE(queue_->Start(judge_));
@@ -220,6 +234,7 @@ class QueueTest : public testing::Test {
   Judge judge_{clock_};
   Given given_;
   Warnings warnings_;
+  Promises promises_;
   const std::unique_ptr<Shelf> logs_ = std::make_unique<Shelf>();
   std::unique_ptr<token::JwtIssuer> tokens_ =
       *token::JwtIssuer::Create({}, token::TokenKeys::Generate(random_), clock_);

@@ -270,6 +270,26 @@ TEST_F(WorkersTest, AHolderThatIsNotHeardAfterARestartLosesItAfterALease) {
   EXPECT_EQ(Attempts(run)[0].outcome.verdict, Verdict::kLost);
 }
 
+TEST_F(WorkersTest, AHolderHasTheLongerLeaseThatItWasPromised) {
+  options_.worker_lease = 3s;
+  options_.worker_heartbeat = 1s;
+  Open();
+  const RunNo run = [&] {
+    Hand worker(*runner_, "w");
+    const RunNo started = runner_->Start("plain")->run();
+    worker.GetAndBegin();
+    return started;
+  }();
+  ShortLease();
+  const auto opened = std::chrono::steady_clock::now();
+  Open();
+  Hand other(*runner_, "other");
+  const auto second = other.GetAndBegin();
+  EXPECT_GE(std::chrono::steady_clock::now() - opened, 3s);
+  EXPECT_EQ(*other.Complete(second.work_token), Reply::kGoOn);
+  EXPECT_EQ(End(run), model::RunState::kSucceeded);
+}
+
 TEST_F(WorkersTest, WhatWaitedThroughARestartIsOfferedAgainUnderTheSameEpoch) {
   Open();
   const RunNo run = runner_->Start("plain")->run();

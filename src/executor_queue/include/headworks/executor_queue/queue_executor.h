@@ -42,6 +42,19 @@ struct QueueOptions {
   std::uint32_t threads = 2;
 };
 
+/// Remembers the longest lease that somebody may still count on, across restarts of the engine: a
+/// shorter one is nothing that a worker has heard of whose network is cut.
+///
+/// Threads.  Not concurrently.
+class LeaseRecord {
+ public:
+  virtual ~LeaseRecord() = default;
+  /// Zero = none was promised.  An error: it is not known.
+  virtual Result<Duration> Longest() = 0;
+  /// Durable once it returns.
+  virtual Status SetLongest(Duration lease) = 0;
+};
+
 /// What a queue executor works with; all borrowed, all must outlive it.
 struct QueuePorts {
   executor::Resolver& resolver;
@@ -52,6 +65,8 @@ struct QueuePorts {
   Clock& token_clock;
   Clock& clock;
   Logger& log;
+  /// nullptr: nothing that was begun outlives this process.
+  LeaseRecord* leases = nullptr;
 };
 
 /// A worker that is registered, or holds something.
@@ -108,8 +123,9 @@ struct QueueFigures {
 /// Evidence (I4, I5).  All that is durable is the task's row: this is memory.  Whoever polls gets a
 ///   start token; the gate, a round of the engine, lets in one.  What a holder says extends its
 ///   lease, by this process's monotonic clock; a lease that ends is a loss, but never before this
-///   process has been up and awake for a whole lease (I7).  After a restart the engine says who
-///   holds what, and each of them has a lease anew.
+///   process has been up and awake for a whole lease (I7), and up for the longest one that an
+///   earlier process promised.  After a restart the engine says who holds what, and each of them
+///   has a lease anew.
 /// Order.  Per tenant and queue: priority, then order of offer.  What goes back to its place stands
 ///   where it stood.
 /// Life.  Drain waits for calls of the sink, not for what the sink answers to words: it answers or
