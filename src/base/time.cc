@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <time.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace headworks {
@@ -15,6 +16,10 @@ Duration Read(clockid_t id) {
   return std::chrono::duration_cast<Duration>(std::chrono::seconds(t.tv_sec) +
                                               std::chrono::nanoseconds(t.tv_nsec));
 }
+
+/// No earlier one can be told in whole seconds and a rest.
+constexpr Instant kFirstWholeSecond =
+    Instant(std::chrono::duration_cast<std::chrono::seconds>(Duration::min()));
 
 constexpr Duration kLongest = std::chrono::hours(24 * 3653);
 
@@ -35,6 +40,7 @@ Instant SystemClock::Now() { return Instant(Read(CLOCK_REALTIME)); }
 Duration SystemClock::Monotonic() { return Read(CLOCK_BOOTTIME); }
 
 std::string FormatInstant(Instant instant) {
+  instant = std::max(instant, kFirstWholeSecond);
   const auto seconds = std::chrono::floor<std::chrono::seconds>(instant);
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}Z",
                      fmt::gmtime(static_cast<std::time_t>(seconds.time_since_epoch().count())),

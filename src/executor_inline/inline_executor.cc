@@ -101,10 +101,14 @@ class Host final : public TaskHost {
 
   void Log(std::string_view line) override {
     const std::scoped_lock lock(mutex_);
-    do {
-      Append(line.substr(0, kMaxLineBytes));
-      line.remove_prefix(std::min(line.size(), kMaxLineBytes));
-    } while (!line.empty());
+    if (line.ends_with('\n')) line.remove_suffix(1);
+    bool more = true;
+    while (more) {
+      const std::size_t end = std::min({line.find('\n'), line.size(), kMaxLineBytes});
+      Append(line.substr(0, end));
+      more = end < line.size();
+      line.remove_prefix(end + (more && line[end] == '\n' ? 1 : 0));
+    }
   }
   void Heartbeat() override {
     entry_.last_sign.store(ports_.clock.Monotonic().count(), std::memory_order_relaxed);

@@ -18,6 +18,8 @@ using model::Reason;
 using model::Verdict;
 
 constexpr std::size_t kMaxPlainBytes = 256;  // of what is only shown
+constexpr Instant kLastInstant =
+    std::chrono::sys_days(std::chrono::year(10'000) / 1 / 1) - Duration(1);
 
 Error Bad(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
 
@@ -148,6 +150,20 @@ Status CheckPoll(const worker_api::Poll& poll, const worker_api::Registration& r
   if (poll.wait < Duration(0) || poll.wait > worker_api::kMaxWait)
     return Bad(fmt::format("a poll that waits {}us; 0 to {}", poll.wait.count(),
                            FormatDuration(worker_api::kMaxWait)));
+  return {};
+}
+
+Status CheckLines(std::vector<log_store::Line>& lines) {
+  std::int64_t last = 0;
+  for (log_store::Line& line : lines) {
+    if (line.number <= last)
+      return Bad(fmt::format("line {} after line {}: numbers begin at 1 and rise from line to line",
+                             line.number, last));
+    last = line.number;
+    if (line.bytes.find('\n') != std::string::npos)
+      return Bad(fmt::format("line {} has a newline in it; say several lines", line.number));
+    line.at = std::clamp(line.at, Instant{}, kLastInstant);
+  }
   return {};
 }
 

@@ -2,8 +2,10 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "headworks/executor/executor.h"
+#include "headworks/log_store/log_store.h"
 #include "headworks/worker_api/worker_service.h"
 
 /// What comes from workers, who are not trusted, is checked here.
@@ -19,6 +21,10 @@ Status CheckIdentity(const worker_api::Identity& who);
 /// kConflict: another protocol.
 Status CheckRegistration(const worker_api::Registration& registration);
 Status CheckPoll(const worker_api::Poll& poll, const worker_api::Registration& registration);
+
+/// Lines of one Log.  Times beyond what a calendar has are brought there.  kInvalidArgument:
+/// numbers that are below 1 or do not rise, or a newline.
+Status CheckLines(std::vector<log_store::Line>& lines);
 
 /// "worker/incarnation": the holder of what this worker begins.
 std::string HolderOf(const worker_api::Identity& who);

@@ -247,6 +247,7 @@ void Impl::Log(std::string work_token, std::vector<log_store::Line> lines, Done<
   const auto work = ports_.tokens.Verify(work_token, TokenUse::kWork);
   if (!work) return done(executor::ToError(work.error()));
   log_store::Batch batch{work->attempt, std::move(lines)};
+  if (const Status good = CheckLines(batch.lines); !good) return done(good.error());
   if (const Status good = log_store::CheckAppend({&batch, 1}); !good) return done(good.error());
   const std::size_t bytes = BytesOf(batch.lines);
   const auto sink = [&]() -> Result<executor::AttemptSink*> {

@@ -27,6 +27,8 @@ TEST(Time, RefusesAndSaysHow) {
 TEST(Time, FormatsUtcWithSixDigits) {
   EXPECT_EQ(FormatInstant(Instant(1'700'000'000'000'007us)), "2023-11-14T22:13:20.000007Z");
   EXPECT_EQ(FormatInstant(Instant(-1us)), "1969-12-31T23:59:59.999999Z");
+  EXPECT_EQ(FormatInstant(Instant::min()), FormatInstant(Instant::min() + 1us));
+  EXPECT_EQ(FormatInstant(Instant::max()), "294247-01-10T04:00:54.775807Z");
 }
 
 TEST(Time, FormatsDurationsForPeople) {

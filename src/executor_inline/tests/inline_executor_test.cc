@@ -562,6 +562,20 @@ TEST_F(InlineExecutorTest, LongLinesAreSplitAndLogsAreBounded) {
             "[headworks: 64 MiB of log reached; the rest is not kept]");
 }
 
+TEST_F(InlineExecutorTest, TextOfSeveralLinesIsSeveralLines) {
+  Start();
+  RunOnce("lines", [](TaskContext& context) {
+    context.Log("a\n\nb");
+    context.Log("c\n");
+    context.Log("\n");
+    context.Log(std::string(64 * 1024, 'd') + "\ne");
+  });
+  std::vector<std::string> lines;
+  for (const auto& [number, line] : lines_.lines[1]) lines.push_back(line);
+  EXPECT_EQ(lines,
+            (std::vector<std::string>{"a", "", "b", "c", "", std::string(64 * 1024, 'd'), "e"}));
+}
+
 TEST_F(InlineExecutorTest, LostLogLinesAreAnnounced) {
   Start();
   lines_.broken = true;

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "tests/rig.h"
 
 // Starts, heartbeats, lines and verdicts, and their bounds.
@@ -100,6 +102,43 @@ TEST_F(QueueTest, LinesAreStoredOnceHoweverOftenTheyAreSaid) {
   ASSERT_EQ(page->entries.size(), 3U);
   EXPECT_EQ(page->entries[2].line.bytes, "c");
   EXPECT_FALSE(queue_->RunNext());
+}
+
+TEST_F(QueueTest, WhatCanNeverBeStoredIsRefused) {
+  Make();
+  const auto token = Run(Hire("w"), Next(Plain()));
+  const auto refused = [&](std::vector<log_store::Line> lines) {
+    const auto answer = Log(token, std::move(lines));
+    EXPECT_EQ(answer.came() && !*answer ? (*answer).error().code : Code::kInternal,
+              Code::kInvalidArgument);
+    return answer.came() && !*answer ? (*answer).error().message : "";
+  };
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  for (const std::int64_t number : {std::int64_t{0}, std::int64_t{-1}, kLeast})
+    EXPECT_NE(refused({{.number = number}}).find("begin at 1"), std::string::npos);
+  EXPECT_NE(refused({{.number = 5}, {.number = 4}}).find("line 4 after line 5"), std::string::npos);
+  EXPECT_NE(refused({{.number = 5}, {.number = 5}}).find("line 5 after line 5"), std::string::npos);
+  EXPECT_NE(refused({{.number = 1, .bytes = "a\nb | forged"}}).find("newline"), std::string::npos);
+  EXPECT_NE(refused({{.number = 1, .bytes = "\n"}}).find("newline"), std::string::npos);
+  EXPECT_FALSE(queue_->RunNext());
+  const auto stored = Log(token, {{.number = 1}, {.number = 7}});
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(**stored, Reply::kGoOn) << "numbers may jump";
+}
+
+TEST_F(QueueTest, TimesOfLinesAreOnesThatCanBeTold) {
+  Make();
+  const auto token = Run(Hire("w"), Next(Plain()));
+  const auto stored = Log(token, {{.number = 1, .at = Instant::min()},
+                                  {.number = 2, .at = Instant(7us)},
+                                  {.number = 3, .at = Instant::max()}});
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(**stored, Reply::kGoOn);
+  const auto page = logs_->Read({.tenant = TenantId("public"), .run = RunNo(1)});
+  ASSERT_EQ(page->entries.size(), 3U);
+  EXPECT_EQ(FormatInstant(page->entries[0].line.at), "1970-01-01T00:00:00.000000Z");
+  EXPECT_EQ(page->entries[1].line.at, Instant(7us));
+  EXPECT_EQ(FormatInstant(page->entries[2].line.at), "9999-12-31T23:59:59.999999Z");
 }
 
 TEST_F(QueueTest, NoLineIsStoredBeforeAnEarlierOneThatIsToBeSaidAgain) {
