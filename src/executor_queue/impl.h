@@ -251,6 +251,11 @@ class Impl final : public QueueExecutor {
                   std::vector<worker_api::Assignment>& given, Calls& calls);
   std::vector<Entry*> UnknownLocked(const Identity& who, const std::string& queue,
                                     std::uint32_t free, std::uint32_t slots);
+  /// Room for one more worker; of its own name the one heard longest ago that holds nothing makes
+  /// it where there is none.
+  Status MakeRoomLocked(const Identity& who, Calls& calls);
+  /// At most once a minute for each name.
+  void WarnOfTwinLocked(const Identity& who, const Identity& other);
   void ForgetWorkerLocked(Workers_::iterator at, Calls& calls);
   void AnswerPollLocked(PollNo poll, worker_api::Polled polled, Calls& calls);
   /// With nothing, those of this worker that ask for this queue.
@@ -330,6 +335,8 @@ class Impl final : public QueueExecutor {
   std::set<std::pair<Duration, Id>> due_;
   Workers_ workers_;
   WorkerOrders orders_;
+  /// When it was said that a name is there twice; monotonic.
+  std::map<std::pair<TenantId, std::string>, Duration> twins_;
   std::map<PollNo, WaitingPoll> polls_;
   PollNo next_poll_ = 0;
   std::set<std::pair<Duration, PollNo>> polls_due_;

@@ -15,6 +15,8 @@ using worker_api::Polled;
 namespace {
 
 constexpr std::size_t kMostPolls = 64;  // of one worker
+/// Registered at a time: whoever ends again and again, or means ill, leaves room for others.
+constexpr std::size_t kMostOfOneName = 1'000;
 
 Error Closed() { return {Code::kUnavailable, "the engine is not running; say it again later"}; }
 
@@ -55,18 +57,11 @@ void Impl::Register(worker_api::Registration registration, Done<worker_api::Welc
     const Identity who = registration.who;
     const Result<Worker*> known = FindLocked(who);
     if (!known && known.error().code != Code::kNotFound) return known.error();
-    if (!known && workers_.size() >= options_.max_workers)
-      return Error{Code::kUnavailable, fmt::format("{} workers are registered already; try again "
-                                                   "later",
-                                                   workers_.size())};
+    if (!known) HEADWORKS_TRY(MakeRoomLocked(who, calls));
     const auto next = workers_.lower_bound({who.tenant, who.worker, ""});
     if (!known && next != workers_.end() && next->first.tenant == who.tenant &&
         next->first.worker == who.worker)
-      ports_.log.Warning("two workers have the same name; each is known by its incarnation",
-                         {{"tenant", who.tenant.value},
-                          {"worker", who.worker},
-                          {"incarnation", who.incarnation},
-                          {"other", next->first.incarnation}});
+      WarnOfTwinLocked(who, next->first);
     Worker& worker = workers_[who];
     // They ask for what it served before.
     for (const PollNo no : std::set(worker.polls)) AnswerPollLocked(no, {}, calls);
@@ -80,6 +75,44 @@ void Impl::Register(worker_api::Registration registration, Done<worker_api::Welc
   }();
   Make(calls);
   done(welcome);
+}
+
+Status Impl::MakeRoomLocked(const Identity& who, Calls& calls) {
+  const auto full = [](std::size_t count, std::string_view of, std::string_view name) {
+    return Error{Code::kUnavailable,
+                 fmt::format("{} workers{}{} are registered already; try again later", count, of,
+                             name.empty() ? "" : fmt::format(" '{}'", name))};
+  };
+  const auto first = workers_.lower_bound({who.tenant, who.worker, ""});
+  auto end = first, oldest = workers_.end();
+  std::size_t alike = 0, own = 0;
+  for (;
+       end != workers_.end() && end->first.tenant == who.tenant && end->first.worker == who.worker;
+       ++end, ++alike)
+    if (!held_.contains(end->first) &&
+        (oldest == workers_.end() || end->second.heard < oldest->second.heard))
+      oldest = end;
+  const std::size_t share = options_.max_workers - options_.max_workers / 4;
+  if (workers_.size() >= share)
+    own = static_cast<std::size_t>(std::ranges::count(
+        workers_, who.tenant, [](const auto& each) { return each.first.tenant; }));
+  std::optional<Error> none;
+  if (own >= share) none = full(own, " of tenant", who.tenant.value);
+  if (workers_.size() >= options_.max_workers) none = full(workers_.size(), "", "");
+  if (alike >= kMostOfOneName) none = full(alike, " of the name", who.worker);
+  if (!none) return {};
+  if (oldest == workers_.end()) return *none;
+  ForgetWorkerLocked(oldest, calls);
+  return {};
+}
+
+void Impl::WarnOfTwinLocked(const Identity& who, const Identity& other) {
+  if (!twins_.try_emplace({who.tenant, who.worker}, ports_.clock.Monotonic()).second) return;
+  ports_.log.Warning("two workers have the same name; each is known by its incarnation",
+                     {{"tenant", who.tenant.value},
+                      {"worker", who.worker},
+                      {"incarnation", who.incarnation},
+                      {"other", other.incarnation}});
 }
 
 void Impl::PollFor(worker_api::Poll poll, Done<Polled> done) {

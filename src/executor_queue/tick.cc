@@ -17,6 +17,7 @@ using worker_api::Started;
 namespace {
 
 constexpr Duration kTidyInterval = std::chrono::seconds(1);
+constexpr Duration kTwinsAgain = std::chrono::minutes(1);
 constexpr Duration kPatience = std::chrono::seconds(5);
 constexpr Duration kResolveAgain = std::chrono::seconds(1);
 constexpr std::size_t kMostStoredBytes = std::size_t{4} << 20;  // in one go, unless one is larger
@@ -102,6 +103,7 @@ void Impl::TidyLocked(Duration now, Calls& calls) {
                         {"since", FormatInstant(worker->second.heard_at)}});
     ForgetWorkerLocked(worker, calls);
   }
+  std::erase_if(twins_, [&](const auto& each) { return now >= each.second + kTwinsAgain; });
   std::vector<std::uint64_t> again;
   for (const auto& [no, beating] : beats_)
     if (beating.ask_again_at <= now)

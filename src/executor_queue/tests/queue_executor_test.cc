@@ -365,6 +365,67 @@ TEST_F(QueueTest, TwoWorkersOfOneNameAreTwoAndOneWarning) {
   EXPECT_EQ(queue_->Workers().size(), 2U);
 }
 
+TEST_F(QueueTest, OneNameIsWarnedOfOnceAMinute) {
+  Make();
+  const auto register_one = [&](const std::string& name, int incarnation) {
+    Answer<worker_api::Welcome> welcome;
+    queue_->Register(
+        {.who = {TenantId("public"), name, std::to_string(incarnation)}, .slots = {{"default", 1}}},
+        welcome.Done());
+    return *welcome;
+  };
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(register_one("twin", i));
+  EXPECT_EQ(warnings_.lines.size(), 1U);
+  EXPECT_TRUE(register_one("other", 1));
+  EXPECT_TRUE(register_one("other", 2));
+  EXPECT_EQ(warnings_.lines.size(), 2U);
+  Pass(59s);
+  EXPECT_TRUE(register_one("twin", 10));
+  EXPECT_EQ(warnings_.lines.size(), 2U);
+  Pass(2s);
+  warnings_.lines.clear();
+  EXPECT_TRUE(register_one("twin", 11));
+  EXPECT_EQ(warnings_.lines.size(), 1U);
+}
+
+TEST_F(QueueTest, ATenantAndANameLeaveRoomForTheWorkersOfOthers) {
+  const auto register_one = [&](std::string tenant, std::string name, int incarnation) {
+    Answer<worker_api::Welcome> welcome;
+    queue_->Register(
+        {.who = {TenantId(std::move(tenant)), std::move(name), std::to_string(incarnation)},
+         .slots = {{"default", 1}}},
+        welcome.Done());
+    return *welcome;
+  };
+  Make({.max_workers = 4});
+  const auto holder = Hire("evil");
+  Run(holder, Next(Plain()));
+  EXPECT_TRUE(register_one("public", "evil", 1));
+  clock_.Advance(1s);
+  EXPECT_TRUE(register_one("public", "evil", 2));
+  EXPECT_TRUE(register_one("public", "evil", 3)) << "in the place of the one heard longest ago";
+  const auto names = [&] {
+    std::vector<std::string> all;
+    for (const auto& each : queue_->Workers()) all.push_back(each.registration.who.incarnation);
+    return all;
+  };
+  EXPECT_EQ(names(), (std::vector<std::string>{"2", "3", "one"})) << "that holds nothing";
+  const auto third = register_one("public", "good", 1);
+  ASSERT_FALSE(third);
+  EXPECT_EQ(third.error().code, Code::kUnavailable);
+  EXPECT_NE(third.error().message.find("3 workers of tenant 'public'"), std::string::npos);
+  EXPECT_TRUE(register_one("other", "good", 1)) << "which is nothing to another tenant";
+  EXPECT_FALSE(register_one("third", "good", 1)) << "of all tenants";
+  EXPECT_TRUE(register_one("public", "evil", 2)) << "whoever is known has its place";
+
+  Make();
+  for (int i = 0; i < 1'000; ++i) ASSERT_TRUE(register_one("public", "evil", i));
+  EXPECT_EQ(queue_->Figures().workers, 1'000U);
+  EXPECT_TRUE(register_one("public", "evil", 1'000));
+  EXPECT_EQ(queue_->Figures().workers, 1'000U);
+  EXPECT_TRUE(register_one("public", "good", 1));
+}
+
 TEST_F(QueueTest, ALeaseEndsWhenItEndsAndAnyWordExtendsIt) {
   Make();
   const auto who = Hire("w");

@@ -32,7 +32,9 @@ struct QueueOptions {
   /// down: one without workers leaves room for others, and a tenant for another (I11).  Those for
   /// which a poll waits are taken even so.
   std::uint32_t max_waiting = 10'000;
-  /// Registered workers; one more is told to try again later.
+  /// Registered workers, those of one tenant all but a quarter, rounded down, those of one name at
+  /// most 1,000.  One more takes the place of the one of its name that was heard longest ago of
+  /// those that hold nothing; if there is none, it is told to try again later (I11).
   std::uint32_t max_workers = 10'000;
   /// Output kept of one attempt (16 bytes are added per line); beyond it one note says so.
   std::size_t max_log_bytes = std::size_t{64} << 20;
