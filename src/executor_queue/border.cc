@@ -99,7 +99,10 @@ Reason ReasonOf(Verdict verdict, Reason said) {
 Status CheckIdentity(const worker_api::Identity& who) {
   if (who.tenant.value.empty()) return Bad("the worker names no tenant");
   HEADWORKS_TRY(CheckName("worker", who.worker));
-  return CheckName("incarnation", who.incarnation);
+  HEADWORKS_TRY(CheckName("incarnation", who.incarnation));
+  if (HolderOf(who) == kWithdrawer)
+    return Bad(fmt::format("the engine itself goes by the name {}; choose another", kWithdrawer));
+  return {};
 }
 
 Status CheckRegistration(const worker_api::Registration& registration) {

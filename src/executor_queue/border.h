@@ -13,6 +13,8 @@ namespace headworks::executor_queue {
 
 using worker_api::kMaxErrorBytes;
 using worker_api::kMaxOutputBytes;
+/// The holder that ends what has not begun: the engine itself, and no worker.
+inline constexpr std::string_view kWithdrawer = "queue/withdrawn";
 /// A snooze ends by then.
 inline constexpr Duration kLongestSnooze = std::chrono::hours(24 * 365);
 

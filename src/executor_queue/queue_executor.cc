@@ -30,8 +30,6 @@ constexpr Duration kRenewBefore = executor::AttemptGateOptions{}.renew_before;
 constexpr Duration kStopBeforeCeiling = executor::AttemptGateOptions{}.stop_before_ceiling;
 /// The engine could not judge: it is asked again.
 constexpr Duration kWithdrawAgain = std::chrono::seconds(1);
-/// The holder that ends what has not begun.
-constexpr std::string_view kWithdrawer = "queue/withdrawn";
 
 std::string WithLabels(const Place& place) {
   return place.required.empty() ? "" : fmt::format(" with {}", fmt::join(place.required, ", "));

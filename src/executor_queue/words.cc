@@ -105,7 +105,14 @@ void Impl::Start(const Identity& who, std::string start_token, Done<Started> don
   if (start->attempt.tenant != who.tenant) return done(executor::ToError(TokenFault::kWrongUse));
   const auto sink = [&]() -> Result<executor::AttemptSink*> {
     const Lock lock(mutex_);
-    HEADWORKS_TRY(FindLocked(who));
+    HEADWORKS_ASSIGN(const Worker* const worker, FindLocked(who));
+    // Its token is good for the queues that it registered for, and for nothing else.
+    if (const auto known = entries_.find(IdOf(start->attempt));
+        known != entries_.end() && known->second.place.order != 0 &&
+        !worker->registration.slots.contains(known->second.place.queue))
+      return Error{Code::kPermissionDenied,
+                   fmt::format("the attempt is of queue '{}', which this worker does not serve",
+                               known->second.place.queue)};
     return SpeakLocked();
   }();
   if (!sink) return done(Error(sink.error()));

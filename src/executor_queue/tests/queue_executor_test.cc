@@ -426,6 +426,25 @@ TEST_F(QueueTest, ATenantAndANameLeaveRoomForTheWorkersOfOthers) {
   EXPECT_TRUE(register_one("public", "good", 1));
 }
 
+TEST_F(QueueTest, TheEnginesOwnHolderIsNoWorkersName) {
+  Make();
+  Answer<worker_api::Welcome> welcome;
+  queue_->Register({.who = {TenantId("public"), "queue", "withdrawn"}, .slots = {{"default", 1}}},
+                   welcome.Done());
+  EXPECT_EQ((*welcome).error().code, Code::kInvalidArgument);
+  EXPECT_NE((*welcome).error().message.find("queue/withdrawn"), std::string::npos);
+}
+
+TEST_F(QueueTest, WhatIsOfAnotherQueueIsNotStarted) {
+  Make();
+  const auto attempt = Offer(Plain("mail"));
+  const auto token =
+      Poll(Hire("mail", {}, {{"mail", 1}}), 0s, {{"mail", 1}})->assignments.at(0).start_token;
+  EXPECT_EQ((*Begin(Hire("other"), token)).error().code, Code::kPermissionDenied);
+  EXPECT_TRUE(judge_.heard.empty()) << "the gate was not asked";
+  EXPECT_EQ(Begin({TenantId("public"), "mail", "one"}, token)->reply, Reply::kGoOn);
+}
+
 TEST_F(QueueTest, ALeaseEndsWhenItEndsAndAnyWordExtendsIt) {
   Make();
   const auto who = Hire("w");
