@@ -28,6 +28,9 @@ constexpr std::size_t kMostBeats = 8;
 constexpr std::size_t kMaxTokenBytes = std::size_t{2} << 20;
 /// A worker that is cordoned asks again.
 constexpr Duration kCordoned = std::chrono::seconds(5);
+/// Before the next poll of one whose host had no room for an attempt, and then twice as long.
+constexpr Duration kFirstNoRoom = std::chrono::seconds(1);
+constexpr Duration kLongestNoRoom = std::chrono::seconds(30);
 
 /// How much of one word is taken by the tokens that it shows.
 class Portion {
@@ -187,12 +190,18 @@ std::uint32_t Conversation::FreeSlots(const std::string& queue, std::uint32_t sl
 void Conversation::NextPolls(Duration now, std::vector<Action>& actions) {
   if (!registered_ || draining_ || refusal_) return;
   if (now < poll_retry_.at) return Due(poll_retry_.at);
+  // What had been asked for by then comes all the same, and says nothing new.
+  if (std::exchange(found_no_room_, false) && now >= room_retry_.at) {
+    room_retry_.delay = std::clamp(room_retry_.delay * 2, kFirstNoRoom, kLongestNoRoom);
+    room_retry_.at = now + room_retry_.delay;
+  }
+  if (now < room_retry_.at) return Due(room_retry_.at);
   worker_api::Poll poll{.who = registration_.who, .free = {}, .wait = poll_wait_};
   bool first = false;  // of a queue
   std::uint64_t slots = 0;
   for (const auto& [queue, most] : registration_.slots) {
     slots += most;
-    const std::uint32_t free = FreeSlots(queue, most);
+    const std::uint32_t free = FreeSlots(queue, no_room_.empty() ? most : 1);
     if (free == 0) continue;
     poll.free[queue] = free;
     first |=
@@ -502,6 +511,7 @@ void Conversation::OnEnded(const model::AttemptKey& attempt, model::Outcome outc
   if (at == attempts_.end() || at->second.stage == Stage::kEnded) return;
   Held& held = at->second;
   held.stage = Stage::kEnded;
+  NoteRoom(outcome);
   tell_(fmt::format("{} {}{}", held.name, model::VerdictName(outcome.verdict),
                     outcome.error.empty() ? "" : ": " + outcome.error));
   if (held.fenced) return Drop(at);
@@ -516,6 +526,31 @@ void Conversation::OnEnded(const model::AttemptKey& attempt, model::Outcome outc
                         : "its worker drained";
   }
   held.outcome = std::move(outcome);
+}
+
+void Conversation::NoteRoom(const model::Outcome& outcome) {
+  switch (outcome.verdict) {
+    case Verdict::kInterrupted:
+    case Verdict::kCancelled:
+    case Verdict::kLost:
+      return;  // these say nothing of this host
+    case Verdict::kSnoozed:
+      if (outcome.reason == model::Reason::kSnooze) break;  // the task's own word
+      if (no_room_.empty())
+        tell_(
+            fmt::format("tasks cannot run here: {}; it asks for one at a time, less and less "
+                        "often, until one runs",
+                        outcome.error));
+      no_room_ = outcome.error.empty() ? "no room" : outcome.error;
+      found_no_room_ = true;
+      return;
+    default:
+      break;
+  }
+  if (!no_room_.empty()) tell_("tasks run here again");
+  no_room_.clear();
+  found_no_room_ = false;
+  room_retry_ = {};
 }
 
 void Conversation::OnCompleted(const model::AttemptKey& attempt, const Result<Reply>& reply,
@@ -622,6 +657,7 @@ void Conversation::Drop(Attempts::iterator at) {
 
 WorkerFigures Conversation::figures() const {
   WorkerFigures figures{.connected = registered_ && !silent_,
+                        .no_room = no_room_,
                         .started = started_,
                         .reported = reported_,
                         .stopped_for_lease = stopped_for_lease_,

@@ -178,6 +178,7 @@ class Conversation {
   void NextForAttempts(Duration now, std::vector<Action>& actions);
   void NextForRunning(const model::AttemptKey& key, Held& held, Duration now,
                       std::vector<Action>& actions);
+  void NoteRoom(const model::Outcome& outcome);
   void NextPolls(Duration now, std::vector<Action>& actions);
   void NextBeats(Duration now, std::vector<Action>& actions);
   void SayBeats(bool full, Duration wait, Duration now, std::vector<Action>& actions);
@@ -205,6 +206,10 @@ class Conversation {
   std::optional<Error> refusal_;
   bool silent_ = false;  // the last that was said got no answer
   Retry register_retry_, poll_retry_, beat_retry_;
+  /// Polls come less and less often while this host has no room for what they bring.
+  Retry room_retry_;
+  std::string no_room_;  // why, of the last end in a row; empty = there is room
+  bool found_no_room_ = false;
   Duration lease_{}, heartbeat_every_{};
 
   Attempts attempts_;

@@ -1,5 +1,8 @@
 """Workers in trouble of their own, and engines that change their mind about them."""
 import os
+import re
+import shutil
+import socket
 import time
 
 import harness
@@ -30,6 +33,34 @@ class WorkerTroubleTest(WorkersCase):
         self.ended()
         record = self.store.with_name(self.store.name + "-worker-lease")
         self.until(lambda: record.read_text() == "1000000\n", "the longer lease is forgotten")
+
+    def health(self, worker):
+        port = int(re.search(r"metrics are at http://127.0.0.1:(\d+)", self.text(worker))[1])
+        with socket.create_connection(("127.0.0.1", port)) as to:
+            to.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            answer = b""
+            while data := to.recv(65536):
+                answer += data
+        return answer.decode()
+
+    def test_a_worker_without_its_folder_asks_less_and_less_and_says_so(self):
+        self.up()
+        broken = self.worker("broken", "--queue", "default=4", "--metrics-listen", "127.0.0.1:0")
+        self.assertIn("200", self.health(broken).splitlines()[0])
+        shutil.rmtree(self.dir / "worker-broken")
+        self.begin(*[(f"t{i}", f"echo {i} >> done") for i in range(8)])
+        self.until_said(broken, "tasks cannot run here")
+        time.sleep(5)  # tidy-allow(sleep): long enough for a poll of each second
+        begun = self.text(broken).count(" started\n")
+        # 4 slots at first, on up to 5 polls; then one after 1, 2 and 4 s.
+        self.assertLessEqual(begun, 12, self.text(broken))
+        self.assertEqual(self.text(broken).count("tasks cannot run here"), 1)
+        said = self.health(broken)
+        self.assertIn("503", said.splitlines()[0])
+        self.assertIn("trouble tasks: cannot run here", said)
+        self.worker("good")
+        self.ended()
+        self.assertEqual(sorted(map(int, self.lines("done"))), list(range(8)))
 
 
 if __name__ == "__main__":

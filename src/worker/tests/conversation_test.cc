@@ -112,6 +112,65 @@ class Talk : public testing::Test {
   C talk{options, "inc", random, [this](const std::string& line) { told.push_back(line); }};
 };
 
+TEST_F(Talk, AHostWithoutRoomAsksForOneAtATimeAndLessAndLessOften) {
+  const auto fails = [&](std::int64_t epoch) {
+    Assign({epoch});
+    Open(epoch);
+    talk.OnEnded(Key(epoch), {.verdict = Verdict::kSnoozed,
+                              .reason = model::Reason::kDispatchFailed,
+                              .error = "no space left"});
+    talk.OnCompleted(Key(epoch), Reply::kGoOn, now);
+    Go();
+  };
+  Register();
+  std::int64_t epoch = 0;
+  for (const Duration pause : {1s, 2s, 4s, 8s, 16s, 30s, 30s}) {
+    fails(++epoch);
+    const Duration until = now + pause;
+    EXPECT_TRUE(None<C::SayPoll>()) << FormatDuration(pause);
+    now = until - 1us;
+    Go();
+    EXPECT_TRUE(None<C::SayPoll>()) << FormatDuration(pause);
+    Go(1us);
+    if (pause == 1s) {
+      EXPECT_TRUE(None<C::SayPoll>()) << "the one for its other slot is under way";
+      continue;
+    }
+    EXPECT_EQ(One<C::SayPoll>().poll.free, (std::map<std::string, std::uint32_t>{{"q", 1}}));
+  }
+  EXPECT_EQ(talk.figures().no_room, "no space left");
+  EXPECT_EQ(std::ranges::count_if(told,
+                                  [](const auto& line) {
+                                    return line.starts_with("tasks cannot run here: no space left");
+                                  }),
+            1);
+  Assign({++epoch});
+  Open(epoch);
+  talk.OnEnded(Key(epoch), {.verdict = Verdict::kInterrupted});
+  EXPECT_EQ(talk.figures().no_room, "no space left") << "which says nothing of room";
+  talk.OnCompleted(Key(epoch), Reply::kGoOn, now);
+  Go();
+  Assign({++epoch});
+  Open(epoch);
+  End(Verdict::kFailed, epoch);
+  EXPECT_EQ(talk.figures().no_room, "") << "its code ran";
+  EXPECT_EQ(told.size() > 1 && told[told.size() - 2] == "tasks run here again", true);
+  talk.OnCompleted(Key(epoch), Reply::kGoOn, now);
+  Go();
+  EXPECT_EQ(talk.figures().unreported, 0U);
+}
+
+TEST_F(Talk, ATaskThatSnoozesSaysNothingOfRoom) {
+  Register();
+  Assign({1});
+  Open(1);
+  talk.OnEnded(Key(1), {.verdict = Verdict::kSnoozed, .reason = model::Reason::kSnooze});
+  talk.OnCompleted(Key(1), Reply::kGoOn, now);
+  Go();
+  EXPECT_FALSE(None<C::SayPoll>());
+  EXPECT_EQ(talk.figures().no_room, "");
+}
+
 TEST_F(Talk, RegistersThenPollsForAllItsSlots) {
   Go();
   EXPECT_EQ(did.size(), 1U);

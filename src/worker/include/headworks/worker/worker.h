@@ -61,6 +61,8 @@ struct WorkerFigures {
   /// Attempts whose code runs, and those whose end is not answered yet.
   std::uint64_t running = 0, unreported = 0;
   std::uint64_t slots = 0;
+  /// Why tasks cannot run on this host, as when its folder is full; empty = they can.
+  std::string no_room;
   /// Since the start.
   std::uint64_t started = 0, reported = 0;
   /// Attempts that were stopped because nobody answered for almost a lease, and those that turned
