@@ -372,8 +372,9 @@ constexpr Setting kSettings[] = {
      "How long a worker may be silent before what it runs is lost, and runs again elsewhere.", "",
      SetDuration<&R::worker_lease, 100>, GetDuration<&R::worker_lease>},
     {"worker_heartbeat", "duration",
-     "How often workers say that they live; at most a third of worker_lease.", "",
-     SetDuration<&R::worker_heartbeat, 1>, GetDuration<&R::worker_heartbeat>},
+     "How often workers say that they live; at most a third of worker_lease.",
+     "a quarter of worker_lease", SetDuration<&R::worker_heartbeat, 1>,
+     GetDuration<&R::worker_heartbeat>},
     {"max_waiting_for_workers", "number",
      "Attempts that may wait for workers; those of one queue and set of labels take half of it at "
      "most, those of one tenant three quarters.",
@@ -522,6 +523,11 @@ Status CheckTogether(const LoadedSettings& loaded) {
     return Error{Code::kInvalidArgument, fmt::format("{} and {} belong together: give both or none",
                                                      named("rpc_tls_cert"), named("rpc_tls_key"))};
   const RunnerOptions& runner = loaded.settings.runner;
+  if (runner.worker_heartbeat > runner.worker_lease / 3)
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{} is {}, above a third of {}, {}; lower the one or raise the other",
+                             named("worker_heartbeat"), FormatDuration(runner.worker_heartbeat),
+                             named("worker_lease"), FormatDuration(runner.worker_lease / 3))};
   if (const auto why = model::Excess(runner.defaults.resources, runner.max_resources); !why.empty())
     return Error{Code::kInvalidArgument,
                  fmt::format("{} is above {}: {}; lower the one or raise the other",
@@ -586,6 +592,8 @@ Result<LoadedSettings> LoadSettings(const SettingSources& sources) {
     if (text)
       if (auto set = setting.set(loaded.settings, *text); !set)
         return Error{set.error().code, fmt::format("{}: {}", origin, set.error().message)};
+    if (setting.key == "worker_heartbeat" && !text)
+      loaded.settings.runner.worker_heartbeat = loaded.settings.runner.worker_lease / 4;
     loaded.origins.push_back(std::move(origin));
   }
   HEADWORKS_TRY(CheckTogether(loaded));

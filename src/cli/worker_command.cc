@@ -167,6 +167,12 @@ Result<Exit> CreateWorkerToken(const Context& context, const WorkerArgs& args) {
                  fmt::format("there is no store in {}: start `headworks up` once, or name its "
                              "store with --store",
                              folder.string())};
+  const std::string store = StoreName(context.settings().runner);
+  if (std::error_code ec; !std::filesystem::exists(store, ec))
+    return Error{Code::kNotFound,
+                 fmt::format("there is no store {}, so no engine would take the token: start "
+                             "`headworks up` once, or name its store with --store",
+                             store)};
   SystemRandom random;
   HEADWORKS_ASSIGN(auto keys, token::TokenKeys::LoadOrCreate(file, random));
   const token::WorkerTokens tokens(std::move(keys), context.clock);

@@ -7,6 +7,7 @@ import time
 
 import harness
 from fault_proxy import FaultProxy
+from harness import NOT_FOUND, USAGE
 from workers_test import WorkersCase, gated
 
 
@@ -61,6 +62,26 @@ class WorkerTroubleTest(WorkersCase):
         self.worker("good")
         self.ended()
         self.assertEqual(sorted(map(int, self.lines("done"))), list(range(8)))
+
+    def test_a_token_for_no_store_is_none(self):
+        self.hw("worker", "token", "create", code=NOT_FOUND)
+        self.up()
+        typo = self.store.with_name("typo.db")
+        said = self.hw("worker", "token", "create", "--store", typo, code=NOT_FOUND).stderr
+        self.assertIn(str(typo), said)
+        self.assertEqual([each.name for each in self.store.parent.glob("typo*")], [])
+        self.assertRegex(self.token(), r"^[^.]+\.[^.]+\.[^.]+$")
+
+    def test_a_lease_alone_brings_its_heartbeats(self):
+        del self.env["HEADWORKS_WORKER_HEARTBEAT"]
+        self.env["HEADWORKS_WORKER_LEASE"] = "3s"
+        self.up()
+        self.worker("w")
+        self.begin(("a", "sleep 0.1"))
+        self.ended()
+        said = self.hw("up", "--worker-lease", "10s", "--worker-heartbeat", "5s", code=USAGE).stderr
+        self.assertIn("--worker-heartbeat", said)
+        self.assertIn("3.3s", said)
 
 
 if __name__ == "__main__":

@@ -158,6 +158,19 @@ TEST_F(SettingsTest, ACertificateAndItsKeyBelongTogether) {
   EXPECT_TRUE(Load());
 }
 
+TEST_F(SettingsTest, HeartbeatsFollowTheLeaseUnlessTheyAreSet) {
+  flags_ = {{"worker_lease", "10s"}};
+  ASSERT_TRUE(Load());
+  EXPECT_EQ(Load()->settings.runner.worker_heartbeat, std::chrono::milliseconds(2500));
+  flags_ = {{"worker_lease", "9s"}, {"worker_heartbeat", "3s"}};
+  EXPECT_TRUE(Load());
+  flags_["worker_heartbeat"] = "3001ms";
+  const auto above = Load();
+  ASSERT_FALSE(above);
+  EXPECT_NE(above.error().message.find("worker_heartbeat (--worker-heartbeat)"), std::string::npos);
+  EXPECT_NE(above.error().message.find("worker_lease (--worker-lease)"), std::string::npos);
+}
+
 TEST_F(SettingsTest, ListsOfNamesAndValuesAreReadFieldByField) {
   flags_ = {{"task_retry", "max_attempts=3,initial=10s"},
             {"task_resources", "memory=512MiB"},
