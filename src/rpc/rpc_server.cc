@@ -29,6 +29,9 @@ constexpr int kMaxRequestBytes = 2 * static_cast<int>(worker_api::kMaxLogBytes);
 constexpr int kSlackBytes = 1 << 20;
 /// A credential of 8 KiB, and what gRPC adds.
 constexpr int kMaxMetadataBytes = 16 * 1024;
+/// Of all that the library reads for calls, before anybody's credential is looked at; beyond it
+/// calls are ended.
+constexpr std::size_t kMaxMemory = std::size_t{1} << 30;
 /// A wait ends so long before the caller's deadline.
 constexpr Duration kAnswerIn = std::chrono::milliseconds(100);
 /// After the calls under way were answered.
@@ -419,6 +422,8 @@ class RpcServer::Impl {
     builder.SetMaxSendMessageSize(static_cast<int>(kMaxJobBytes) + kSlackBytes);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+    // That is looked at once headers have ended; whoever never ends them meets this bound.
+    builder.SetResourceQuota(grpc::ResourceQuota("workers").Resize(kMaxMemory));
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
