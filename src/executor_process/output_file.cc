@@ -87,8 +87,8 @@ std::string_view NotFinite(std::string_view text) {
 Result<std::string> ParseOutput(const model::OutputSpec& spec, std::string_view text) {
   if (text.size() > kMaxOutputBytes) {
     return Error{Code::kInvalidArgument,
-                 fmt::format("{} has more than {} bytes; write large data to a file in "
-                             "HEADWORKS_SCRATCH and output its name",
+                 fmt::format("{} has more than {} bytes; write large data to a file where "
+                             "later tasks find it, and output its name",
                              kWhat, kMaxOutputBytes)};
   }
   const std::size_t first = text.find_first_not_of(kBlank);
@@ -113,8 +113,8 @@ Result<std::string> OutputOfStdout(const model::OutputSpec& spec, std::string_vi
   };
   if (text.size() > kMaxOutputBytes) {
     return bad(
-        fmt::format("has more than {} bytes; write large data to a file in "
-                    "HEADWORKS_SCRATCH and its name to stdout",
+        fmt::format("has more than {} bytes; write large data to a file where later tasks "
+                    "find it, and its name to stdout",
                     kMaxOutputBytes));
   }
   const std::size_t valid = ValidUtf8Prefix(text);
