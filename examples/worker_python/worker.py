@@ -4,35 +4,21 @@ import json
 import os
 import pathlib
 import signal
-import socket
-import subprocess
 import tempfile
 import threading
 import time
-import uuid
+from secrets import token_hex
+from subprocess import DEVNULL, PIPE, STDOUT, Popen
 
 import grpc
+from headworks.worker.v1 import worker_pb2 as pb, worker_pb2_grpc
 
-from headworks.worker.v1 import worker_pb2 as pb
-from headworks.worker.v1 import worker_pb2_grpc
-
-FINAL = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.INVALID_ARGUMENT,
-         grpc.StatusCode.FAILED_PRECONDITION)
-
-
-def is_final(name, request, error):
-    """Whether it would be answered so again; all else is said again."""
-    if not any(key == "headworks-engine" for key, _ in error.trailing_metadata() or ()):
-        # A proxy's or the library's own: it says nothing, but for what is too large.
-        return (error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
-                and request.ByteSize() > 2**20)
-    return error.code() in FINAL or (error.code() == grpc.StatusCode.UNAUTHENTICATED
-                                     and name in ("Register", "Poll"))
+FINAL = ("UNAUTHENTICATED", "PERMISSION_DENIED", "INVALID_ARGUMENT", "FAILED_PRECONDITION")
 
 
 class Worker:
     def __init__(self, args):
-        self.who = pb.Identity(tenant=args.tenant, worker=args.name, incarnation=uuid.uuid4().hex)
+        self.who = pb.Identity(tenant=args.tenant, worker=args.name, incarnation=token_hex(8))
         self.queue, self.slots = args.queue, args.slots
         self.stub = worker_pb2_grpc.WorkerStub(grpc.insecure_channel(
             args.server, [("grpc.max_reconnect_backoff_ms", 1000)]))
@@ -40,24 +26,25 @@ class Worker:
         self.draining = threading.Event()
         self.register()
 
-    def call(self, name, request):
-        """One answer, however often it takes."""
+    def call(self, name, request):  # one answer, however often it takes
         for attempt in range(10**9):
             try:
                 answer = getattr(self.stub, name)(request, timeout=20, metadata=self.metadata)
                 if getattr(answer, "reply", None) not in (pb.REPLY_ASK_AGAIN, pb.REPLY_UNSPECIFIED):
                     return answer
             except grpc.RpcError as error:
-                if error.code() == grpc.StatusCode.NOT_FOUND:
+                code = error.code().name
+                said = "headworks-engine" in dict(error.trailing_metadata() or ())  # else a proxy's
+                if code == "NOT_FOUND":
                     self.register()  # the engine was restarted
-                elif is_final(name, request, error):
+                elif (code in (FINAL if name in ("Register", "Poll") else FINAL[1:]) if said else
+                      code == "RESOURCE_EXHAUSTED" and request.ByteSize() > 2**20):
                     raise
             time.sleep(min(1, 0.1 * 2 ** min(attempt, 6)))
 
     def register(self):
         welcome = self.call("Register", pb.RegisterRequest(
-            who=self.who, slots={self.queue: self.slots}, host=socket.gethostname(),
-            version="example", protocol=1))
+            who=self.who, slots={self.queue: self.slots}, host=os.uname().nodename, protocol=1))
         self.lease, self.beat = welcome.lease_us / 1e6, welcome.heartbeat_every_us / 1e6
 
     def run(self):
@@ -68,8 +55,8 @@ class Worker:
                 self.draining.set()
             for each in polled.assignments:
                 began = time.monotonic()
-                started = self.call("Start", pb.StartRequest(who=self.who,
-                                                             start_token=each.start_token))
+                start = pb.StartRequest(who=self.who, start_token=each.start_token)
+                started = self.call("Start", start)
                 if started.reply == pb.REPLY_GO_ON:
                     Attempt(self, started, began).run()
 
@@ -77,68 +64,71 @@ class Worker:
 class Attempt:
     def __init__(self, worker, started, began):
         self.worker, self.job, self.token = worker, started.job, started.work_token
-        self.heard, self.stop, self.over = began, None, threading.Event()
+        self.heard, self.over = began, threading.Event()
+        self.stop, self.reason, self.kill_at = None, 0, float("inf")
+        self.flow = json.loads(self.job.definition_json)
+        self.grace = self.flow["tasks"][0].get("grace_us", 10_000_000) / 1e6
 
     def run(self):
-        outcome = pb.Outcome(started_at_us=int(time.time() * 1e6))
         with tempfile.TemporaryDirectory() as folder:
-            pathlib.Path(folder, "input").write_text(self.job.context_json)
-            output = pathlib.Path(folder, "output")
-            argv, env = self.command()
-            process = subprocess.Popen(
-                argv, cwd=folder, start_new_session=True, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                env={**env, "HEADWORKS_INPUT": f"{folder}/input", "HEADWORKS_OUTPUT": str(output)})
+            given, output = pathlib.Path(folder, "input"), pathlib.Path(folder, "output")
+            given.write_text(self.job.context_json)
+            argv, cwd, env = self.command()
+            env |= {"HEADWORKS_INPUT": str(given), "HEADWORKS_OUTPUT": str(output)}
+            process = Popen(argv, cwd=cwd or None, env=env, start_new_session=True, stdin=DEVNULL,
+                            stdout=PIPE, stderr=STDOUT)
             watch = threading.Thread(target=self.watch, args=(process,))
             watch.start()
-            for number, line in enumerate(process.stdout, 1):  # lines go before the verdict
-                self.worker.call("Log", pb.LogRequest(work_token=self.token, lines=[pb.Line(
-                    number=number, stream=pb.STREAM_STDOUT, at_us=int(time.time() * 1e6),
-                    bytes=line.rstrip(b"\n"))]))
+            for number, text in enumerate(process.stdout, 1):  # lines go before the verdict
+                line = pb.Line(number=number, stream=pb.STREAM_STDOUT, bytes=text.rstrip(b"\n"),
+                               at_us=int(time.time() * 1e6))
+                self.worker.call("Log", pb.LogRequest(work_token=self.token, lines=[line]))
             code = process.wait()
             self.over.set()
             watch.join()
-            outcome.ended_at_us = int(time.time() * 1e6)
-            outcome.verdict = self.stop or (pb.VERDICT_RETRY if code else pb.VERDICT_SUCCEEDED)
-            if outcome.verdict == pb.VERDICT_SUCCEEDED:
-                outcome.output = output.read_bytes() if output.exists() else b""
-            elif code > 0:
-                outcome.reason, outcome.exit_code, outcome.error = 2, code, f"exit {code}".encode()
-        self.worker.call("Complete", pb.CompleteRequest(work_token=self.token, outcome=outcome))
+            self.worker.call("Complete", pb.CompleteRequest(work_token=self.token, outcome=pb.Outcome(
+                verdict=self.stop or (pb.VERDICT_RETRY if code else pb.VERDICT_SUCCEEDED),
+                reason=self.reason or 2 * (code > 0), error=b"exit %d" % code if code else b"",
+                output=output.read_bytes() if output.exists() and not (self.stop or code) else b"")))
 
     def command(self):
         own = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         own["HEADWORKS_IDEMPOTENCY_KEY"] = self.job.idempotency_key
-        if self.job.HasField("rendered"):
-            r = self.job.rendered
-            return (list(r.exec.argv) or ["/bin/sh", "-ec", r.shell.script],
-                    {**own, **r.workflow_env, **r.env, **r.bound})
-        flow = json.loads(self.job.definition_json)
-        task = flow["tasks"][0]
-        return (task.get("exec") or ["/bin/sh", "-ec", task["run"]],
-                {**own, **flow.get("env", {}), **task.get("env", {})})
+        r, task = self.job.rendered, self.flow["tasks"][0]  # the one wins over the other
+        script = ["/bin/sh", "-ec", r.shell.script or task.get("run")]
+        env = {**own, **self.flow.get("env", {}), **task.get("env", {}), **r.workflow_env, **r.env}
+        argv = list(r.exec.argv) or task.get("exec") or script
+        return argv, r.cwd or task.get("cwd"), env | dict(r.bound)
+
+    def end(self, process, verdict, reason, at_once):
+        """TERM, and after the grace KILL; the first call says how the attempt ended."""
+        if not self.stop:
+            self.stop, self.reason = verdict, reason
+            os.killpg(process.pid, signal.SIGTERM)
+        self.kill_at = min(self.kill_at, time.monotonic() + (0 if at_once else self.grace))
+        if time.monotonic() >= self.kill_at:
+            os.killpg(process.pid, signal.SIGKILL)
 
     def watch(self, process):
-        while not self.over.wait(min(0.5, self.worker.beat)):
+        timeout_at = time.monotonic() + (self.job.timeout_us / 1e6 or float("inf"))
+        while not self.over.wait(min(0.2, self.worker.beat)):
             said = time.monotonic()
+            beat = pb.HeartbeatRequest(who=self.worker.who, work_tokens=[self.token])
             try:
-                request = pb.HeartbeatRequest(who=self.worker.who, work_tokens=[self.token])
-                pulse = self.worker.stub.Heartbeat(request, timeout=self.worker.beat,
+                pulse = self.worker.stub.Heartbeat(beat, timeout=self.worker.beat,
                                                    metadata=self.worker.metadata).pulses[0]
                 self.token = pulse.work_token or self.token
                 if pulse.reply in (pb.REPLY_GO_ON, pb.REPLY_CANCEL):
                     self.heard = said
-                if pulse.reply in (pb.REPLY_CANCEL, pb.REPLY_STOP):
-                    self.stop = pb.VERDICT_CANCELLED
+                if pulse.reply in (pb.REPLY_STOP, pb.REPLY_CANCEL):
+                    self.end(process, pb.VERDICT_CANCELLED, 9, pulse.reply == pb.REPLY_STOP)
             except grpc.RpcError as error:  # whoever is not heard ends by its lease, below
                 if error.code() == grpc.StatusCode.NOT_FOUND:
                     self.worker.register()
-            # Nobody may run it while another worker begins it: it ends before the lease does.
-            if time.monotonic() > self.heard + self.worker.lease * 2 / 3:
-                self.stop = self.stop or pb.VERDICT_INTERRUPTED
-            if self.stop:
-                os.killpg(process.pid, signal.SIGKILL)
-                return
+            if time.monotonic() > self.heard + self.worker.lease * 2 / 3:  # before it is another's
+                self.end(process, pb.VERDICT_INTERRUPTED, 0, True)
+            elif self.stop or time.monotonic() > timeout_at:
+                self.end(process, pb.VERDICT_RETRY, 4, False)
 
 
 def main():

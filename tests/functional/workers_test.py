@@ -434,6 +434,20 @@ class OtherLanguagesTest(WorkersCase):
         worker.terminate()
         self.ends(worker, OK)
 
+    def test_a_worker_in_python_keeps_timeout_grace_and_cwd(self):
+        self.python_worker()
+        self.begin(
+            ("kind", "pwd; trap 'echo got TERM; exit 0' TERM; sleep 60 & wait", "timeout: 1s",
+             "allow_failure: true"),
+            ("deaf", "trap '' TERM; while :; do sleep 0.1; done", "timeout: 1s", "grace: 1s",
+             "allow_failure: true"))
+        self.ended()
+        self.assertEqual(self.states(), {"kind": "failed", "deaf": "failed"})
+        self.assertIn(f"kind | {self.dir}\n", self.log())
+        self.assertIn("kind | got TERM\n", self.log())
+        for task in self.json("runs", "show", "@last")["tasks"]:
+            self.assertEqual(task["reason"], "timeout", task)
+
     def test_a_worker_in_python_survives_the_engine_and_hears_a_cancel(self):
         self.python_worker()
         self.begin(("a", gated(f"{self.dir}/a")))
