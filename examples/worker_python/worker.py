@@ -64,17 +64,17 @@ class Worker:
 class Attempt:
     def __init__(self, worker, started, began):
         self.worker, self.job, self.token = worker, started.job, started.work_token
-        self.heard, self.over = began, threading.Event()
-        self.stop, self.reason, self.kill_at = None, 0, float("inf")
+        self.stop, self.why, self.heard = None, 0, began
+        self.kill_at, self.over = float("inf"), threading.Event()
         self.flow = json.loads(self.job.definition_json)
         self.grace = self.flow["tasks"][0].get("grace_us", 10_000_000) / 1e6
 
     def run(self):
         with tempfile.TemporaryDirectory() as folder:
-            given, output = pathlib.Path(folder, "input"), pathlib.Path(folder, "output")
-            given.write_text(self.job.context_json)
+            pathlib.Path(folder, "input").write_text(self.job.context_json)
+            output = pathlib.Path(folder, "output")
             argv, cwd, env = self.command()
-            env |= {"HEADWORKS_INPUT": str(given), "HEADWORKS_OUTPUT": str(output)}
+            env |= {"HEADWORKS_INPUT": f"{folder}/input", "HEADWORKS_OUTPUT": str(output)}
             process = Popen(argv, cwd=cwd or None, env=env, start_new_session=True, stdin=DEVNULL,
                             stdout=PIPE, stderr=STDOUT)
             watch = threading.Thread(target=self.watch, args=(process,))
@@ -86,10 +86,10 @@ class Attempt:
             code = process.wait()
             self.over.set()
             watch.join()
-            self.worker.call("Complete", pb.CompleteRequest(work_token=self.token, outcome=pb.Outcome(
+            out = output.read_bytes() if output.exists() and not (self.stop or code) else b""
+            self.worker.call("Complete", pb.CompleteRequest(work_token=self.token, outcome=dict(
                 verdict=self.stop or (pb.VERDICT_RETRY if code else pb.VERDICT_SUCCEEDED),
-                reason=self.reason or 2 * (code > 0), error=b"exit %d" % code if code else b"",
-                output=output.read_bytes() if output.exists() and not (self.stop or code) else b"")))
+                reason=self.why or 2*(code > 0), output=out, error=b"exit %d" % code * bool(code))))
 
     def command(self):
         own = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
@@ -103,7 +103,7 @@ class Attempt:
     def end(self, process, verdict, reason, at_once):
         """TERM, and after the grace KILL; the first call says how the attempt ended."""
         if not self.stop:
-            self.stop, self.reason = verdict, reason
+            self.stop, self.why = verdict, reason
             os.killpg(process.pid, signal.SIGTERM)
         self.kill_at = min(self.kill_at, time.monotonic() + (0 if at_once else self.grace))
         if time.monotonic() >= self.kill_at:

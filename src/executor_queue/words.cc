@@ -109,7 +109,7 @@ void Impl::Start(const Identity& who, std::string start_token, Done<Started> don
     // Its token is good for the queues that it registered for, and for nothing else.
     if (const auto known = entries_.find(IdOf(start->attempt));
         known != entries_.end() && known->second.place.order != 0 &&
-        !worker->registration.slots.contains(known->second.place.queue))
+        !worker->registration->slots.contains(known->second.place.queue))
       return Error{Code::kPermissionDenied,
                    fmt::format("the attempt is of queue '{}', which this worker does not serve",
                                known->second.place.queue)};
