@@ -79,8 +79,8 @@ class WorkersCase(harness.Case):
         self.until(lambda: self.run_state() not in ("pending", "running"), "the run ends")
         self.assertEqual(self.run_state(), state, self.hw("runs", "show", "@last").stdout)
 
-    def log(self):
-        return self.hw("runs", "logs", "@last").stdout
+    def log(self, run="@last"):
+        return self.hw("runs", "logs", run).stdout
 
 
 class WorkersTest(WorkersCase):
