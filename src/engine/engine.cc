@@ -88,6 +88,7 @@ Duration Engine::Tick() {
     if (!lost_ && !pending_) KeepLease();
     // Not while a round may yet be rolled back: what follows acts on what is committed.
     if (!pending_ && OwnsShards() && isolated_.empty()) {
+      CheckUnstarted();  // after the round: what an earlier owner queued is alone in its way
       InspectRecovered();
       for (std::size_t lane = 0; lane < lanes_.size(); ++lane) OfferAgain(lane);
     }

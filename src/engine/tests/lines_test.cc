@@ -256,5 +256,20 @@ TEST_F(LinesTest, ARoundAsksOnceAboutEachLineThatHasReadyTasks) {
                                    {{"public", "dead"}, 1}, {{"public", "also-dead"}, 1}}));
 }
 
+// It is asked about in each tick.
+TEST_F(LinesTest, OneThatIsOverdueInItsLineHoldsUpNoOther) {
+  model::WorkflowDefinition definition;
+  definition.name = {.tenant = "a", .workflow = "dead"};
+  definition.tasks.push_back({.id = "t", .action = model::ExecAction{{"work"}}});
+  definition.tasks.back().queue = "dead";
+  definition.tasks.back().start_timeout = std::chrono::microseconds(1);
+  Start(*model::Workflow::Create(std::move(definition)));
+  Tick(5);
+  ASSERT_EQ(Taken("a", "dead"), 1U);
+  Start("b", "live", 30);
+  EXPECT_EQ(Work("b", "live"), 30);
+  EXPECT_EQ(Taken("a", "dead"), 1U);
+}
+
 }  // namespace
 }  // namespace headworks::engine
