@@ -246,6 +246,8 @@ struct Runner::Parts {
   std::map<std::string, std::shared_ptr<const model::Workflow>> versions;
 
   std::atomic<bool> closing = false;
+  /// Their folder is this store's alone: what it does not know may go.
+  bool own_artifacts = false;
   std::mutex shutdown_mutex;
   bool shut_down = false;
 
@@ -274,6 +276,7 @@ Status Runner::Parts::OpenStores() {
     return Error{Code::kInvalidArgument,
                  "RunnerOptions::tenant is empty; say whose runs these are"};
   if (options.database_url.empty()) options.database_url = DefaultDatabaseUrl();
+  own_artifacts = options.artifact_dir.empty();
   if (options.max_concurrent_tasks == 0) options.max_concurrent_tasks = 2 * Processors();
   if (options.inline_threads == 0) options.inline_threads = Processors();
   const std::string& url = options.database_url;
@@ -332,6 +335,7 @@ void Runner::Parts::RemoveTraces(const DeletedRun& run) {
 void Runner::Parts::SweepArtifacts() {
   const Status swept = artifacts->Sweep([this](const artifact_store::Owner& owner) -> Result<bool> {
     if (closing) return Error{Code::kCancelled, "closing"};  // the next Open's
+    if (!own_artifacts) return true;                         // it may be another store's
     const auto run = database->query().GetRun(owner.tenant, owner.run.value);
     if (!run && run.error().code != Code::kNotFound) return Error(run.error());
     return run.has_value();

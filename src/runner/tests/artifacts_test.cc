@@ -29,7 +29,8 @@ class ArtifactsTest : public testing::TestWithParam<const char*> {
     folder_ = mkdtemp(name.data());
     options_.database_url =
         std::string(GetParam()) == "memory" ? "memory:" : "sqlite:" + (folder_ / "hw.db").string();
-    options_.artifact_dir = folder_ / "artifacts";
+    // Beside its database, where it has one.
+    if (options_.database_url == "memory:") options_.artifact_dir = folder_ / "hw.db-artifacts";
     definition_.name.workflow = "w";
     definition_.base_dir = folder_;
     Open();
@@ -67,7 +68,7 @@ class ArtifactsTest : public testing::TestWithParam<const char*> {
     return result->state;
   }
   fs::path FolderOf(const RunHandle& handle) const {
-    return folder_ / "artifacts/runs/public" / handle.run_id().value;
+    return folder_ / "hw.db-artifacts/runs/public" / handle.run_id().value;
   }
   model::Outcome LastOf(const RunHandle& handle, std::string_view task) {
     const auto header = handle.Status().value();
@@ -194,13 +195,28 @@ TEST_P(ArtifactsTest, AnEngineThatOpensSweepsWhatCrashesLeft) {
   const fs::path blob = FolderOf(kept) / Sha256Hex("1\n");
   ASSERT_TRUE(runner_->Shutdown());
   runner_.reset();
-  const fs::path lost = folder_ / "artifacts/runs/public/01900000-0000-7000-8000-000000000000";
+  const fs::path lost =
+      folder_ / "hw.db-artifacts/runs/public/01900000-0000-7000-8000-000000000000";
   fs::create_directories(lost);
   std::ofstream(lost / "blob") << "of a run that is deleted";
-  std::ofstream(folder_ / "artifacts/incoming/abcdef") << "half";
+  std::ofstream(folder_ / "hw.db-artifacts/incoming/abcdef") << "half";
   Open();
-  Await([&] { return !fs::exists(lost) && fs::is_empty(folder_ / "artifacts/incoming"); });
+  Await([&] { return !fs::exists(lost) && fs::is_empty(folder_ / "hw.db-artifacts/incoming"); });
   EXPECT_TRUE(fs::exists(blob));
+}
+
+TEST_P(ArtifactsTest, AFolderThatOtherStoresMayUseKeepsWhatThisOneDoesNotKnow) {
+  ASSERT_TRUE(runner_->Shutdown());
+  runner_.reset();
+  options_.artifact_dir = folder_ / "shared";
+  const fs::path other = folder_ / "shared/runs/public/01900000-0000-7000-8000-000000000000";
+  fs::create_directories(other);
+  fs::create_directories(folder_ / "shared/incoming");
+  std::ofstream(other / "blob") << "of a run of another store";
+  std::ofstream(folder_ / "shared/incoming/abcdef") << "half";
+  Open();
+  Await([&] { return fs::is_empty(folder_ / "shared/incoming"); });
+  EXPECT_TRUE(fs::exists(other / "blob"));
 }
 
 }  // namespace
