@@ -139,14 +139,24 @@ Result<Exit> Fetch(const Context& context, Runner& runner, const RunView& view, 
                    runner.artifacts().Open({context.tenant(), view.header.run_id},
                                            {left.artifact.sha256, left.artifact.size}));
   if (to == "-") {
-    HEADWORKS_TRY(Read(*reader, [](std::string_view bytes) -> Status {
+    bool has_enough = false;  // whoever reads it
+    const Status done = Read(*reader, [&](std::string_view bytes) -> Status {
+      errno = 0;
       Print(bytes);
-      return {};
-    }));
+      if (!OutputIsBroken()) return {};
+      has_enough = errno == EPIPE;
+      return Error{Code::kUnavailable, fmt::format("--to -: {}", std::strerror(errno))};
+    });
+    if (!done && !has_enough) return done.error();
     return Exit::kOk;
   }
   std::error_code none;
   if (fs::is_directory(to, none)) to = (fs::path(to) / left.artifact.file).string();
+  if (fs::exists(to, none) && !fs::is_regular_file(to, none))
+    return Error{Code::kInvalidArgument,
+                 fmt::format("--to: {} is no regular file, which this would replace; print into it "
+                             "with --to -",
+                             to)};
   HEADWORKS_TRY(WriteFile(*reader, to, left.artifact.executable));
   if (context.wants_table())
     Print(

@@ -6,7 +6,7 @@ import stat
 import subprocess
 
 import harness
-from harness import FAILED, NOT_FOUND, OK, USAGE
+from harness import FAILED, NOT_FOUND, OK, UNAVAILABLE, USAGE
 
 BUILD = """version: 1
 name: build
@@ -99,6 +99,15 @@ class FilesTest(ArtifactCase):
         done = self.hw("runs", "artifacts", "@last", "build", "reprot", "--to", "x", code=NOT_FOUND)
         self.assertIn("did you mean 'report'", done.stderr)
         self.hw("runs", "artifacts", "@last", "build", "report", code=USAGE)
+        os.mkfifo(self.dir / "fifo")
+        done = self.hw("runs", "artifacts", "@last", "build", "report", "--to", "fifo", code=USAGE)
+        self.assertIn("fifo is no regular file", done.stderr)
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([self.program, "runs", "artifacts", "@last", "build", "report",
+                                   "--to", "-"], env=self.env, cwd=self.dir, stdout=full,
+                                  stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, UNAVAILABLE)
+        self.assertIn("No space left on device", done.stderr)
         self.hw("runs", "artifacts", "@last", "build", "--to", "x", code=USAGE)
         self.assertFalse((self.dir / "x").exists())
 
