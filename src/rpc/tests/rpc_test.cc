@@ -291,9 +291,9 @@ TEST_F(Rpc, AnErrorIsCutToWhatTheEngineKeeps) {
 TEST(Wire, AReasonOfANewerWorkerIsAnError) {
   v1::Outcome said;
   said.set_verdict(v1::VERDICT_FAILED);
-  said.set_reason(27);
-  EXPECT_EQ(FromWire(said)->reason, model::Reason::kCredentialCeiling);
   said.set_reason(28);
+  EXPECT_EQ(FromWire(said)->reason, model::Reason::kArtifact);
+  said.set_reason(29);
   EXPECT_EQ(FromWire(said)->reason, model::Reason::kError);
 }
 
