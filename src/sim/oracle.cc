@@ -256,7 +256,11 @@ void Oracle::CheckVerdictIsTrue(const RunPicture& run, const model::AttemptRecor
     if (begun) lie("I5 a refused attempt ran");
     return;
   }
-  if (truth != nullptr && truth->lapsed && record.outcome.verdict == Verdict::kLost) return;
+  // Ended for its holder's silence: lost, or long after its timeout or cancel.
+  const bool for_silence =
+      record.outcome.verdict == Verdict::kLost || record.outcome.verdict == Verdict::kCancelled ||
+      (record.outcome.verdict == Verdict::kRetry && reason == Reason::kTimeout);
+  if (truth != nullptr && truth->lapsed && for_silence) return;
   if (truth != nullptr && truth->outcome) {
     if (truth->outcome->verdict != record.outcome.verdict) lie("I3 not what the attempt said");
     return;
