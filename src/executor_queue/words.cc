@@ -148,7 +148,10 @@ void Impl::Opened(const Identity& who, const TokenClaims& start, const AttemptGa
       // In the second case it came too late to be withdrawn.
       if (answer.reply == Reply::kCancel || entry.stage == Stage::kWithdrawn) CancelLocked(entry);
       RunLocked(entry, who, HolderOf(who), calls);
-      if (entry.cancel) {
+      if (ports_.clock.Monotonic() >= OverdueAt(entry)) {
+        // It counts a lease from here, and this one ends with the last that was heard in time.
+        Answer<Started>(calls, std::move(done), Started{.reply = Reply::kStop});
+      } else if (entry.cancel) {
         entry.cancel_told = true;
         Answer<Started>(calls, std::move(done),
                         Started{.reply = Reply::kCancel, .work_token = answer.token});

@@ -420,6 +420,24 @@ TEST_F(QueueTest, WhatIsNotEndedLongAfterItsCancelEndsThoughItsWorkerIsHeard) {
   EXPECT_EQ(judge_.ended[0].second.verdict, Verdict::kCancelled);
 }
 
+// Its answers are lost for so long.
+TEST_F(QueueTest, AStartThatIsSaidAgainLongAfterItsTimeoutIsAnsweredStop) {
+  Make();
+  const auto who = Hire("w");
+  auto attempt = Next(Plain());
+  attempt.timeout = 5s;
+  EXPECT_EQ(queue_->Offer(attempt).disposition, Disposition::kDispatched);
+  const std::string start = Token(who);
+  EXPECT_EQ(Begin(who, start)->reply, Reply::kGoOn);
+  Pass(40s);
+  EXPECT_EQ(Begin(who, start)->reply, Reply::kGoOn);
+  Pass(35s - 1us);
+  EXPECT_EQ(Begin(who, start)->reply, Reply::kGoOn);
+  Pass(1us);
+  EXPECT_EQ(Begin(who, start)->reply, Reply::kStop);
+  EXPECT_TRUE(judge_.ended.empty());
+}
+
 TEST_F(QueueTest, WithoutATimeoutAWorkerThatIsHeardKeepsWhatItHas) {
   Make();
   const auto who = Hire("w");
