@@ -144,6 +144,7 @@ class Impl final : public RunTaker {
   void Run() override {
     FindHeld();
     std::vector<std::jthread> slots;
+    slots.reserve(options_.slots);
     for (std::uint32_t i = 0; i < options_.slots; ++i) slots.emplace_back([this] { Serve(); });
     Pause(leaving_.get_token(), Duration::max());
     ports_.tell(fmt::format("takes nothing more; what runs may end within {}",
