@@ -10,22 +10,10 @@
 #include <cstring>
 #include <filesystem>
 
+#include "headworks/base/fd.h"
+
 namespace headworks {
 namespace {
-
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {}
-  ~File() {
-    if (fd_ >= 0) close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 Error Failed(std::string_view what, const std::string& path) {
   return {Code::kUnavailable,
@@ -36,10 +24,10 @@ Error Failed(std::string_view what, const std::string& path) {
 }  // namespace
 
 Result<Duration> LeaseFile::Longest() {
-  const File file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.fd() < 0 && errno == ENOENT) return Duration(0);
+  const Fd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file && errno == ENOENT) return Duration(0);
   char text[32];
-  const ssize_t size = file.fd() < 0 ? -1 : read(file.fd(), text, sizeof text);
+  const ssize_t size = file ? read(file.get(), text, sizeof text) : -1;
   if (size < 0) return Failed("read", path_);
   std::int64_t lease = 0;
   const auto [end, error] = std::from_chars(text, text + size, lease);
@@ -54,17 +42,15 @@ Result<Duration> LeaseFile::Longest() {
 Status LeaseFile::SetLongest(Duration lease) {
   const std::string beside = path_ + ".new", text = fmt::format("{}\n", lease.count());
   {
-    const File file(open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (file.fd() < 0 ||
-        write(file.fd(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-        fsync(file.fd()) != 0)
+    const Fd file(open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (!file || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+        fsync(file.get()) != 0)
       return Failed("write", beside);
   }
   if (std::rename(beside.c_str(), path_.c_str()) != 0) return Failed("replace", path_);
   const auto parent = std::filesystem::path(path_).parent_path();
-  const File folder(
-      open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.fd() < 0 || fsync(folder.fd()) != 0) return Failed("store", path_);
+  const Fd folder(open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder || fsync(folder.get()) != 0) return Failed("store", path_);
   return {};
 }
 

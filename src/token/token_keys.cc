@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "base64url.h"
+#include "headworks/base/fd.h"
 #include "headworks/base/json.h"
 
 namespace headworks::token {
@@ -32,25 +33,11 @@ Error OfFile(std::string_view what, const std::string& path) {
           fmt::format("cannot {} the token keys {}: {}", what, path, std::strerror(error))};
 }
 
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {}
-  ~File() {
-    if (fd_ >= 0) close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 Result<std::string> ReadOwn(const std::string& path) {
-  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (file.fd() < 0) return OfFile("open", path);
+  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file) return OfFile("open", path);
   struct stat about = {};
-  if (fstat(file.fd(), &about) != 0) return OfFile("look at", path);
+  if (fstat(file.get(), &about) != 0) return OfFile("look at", path);
   if (!S_ISREG(about.st_mode))
     return Error{Code::kInvalidArgument, fmt::format("the token keys {} are no file", path)};
   if (about.st_uid != geteuid() || (about.st_mode & kOthers) != 0)
@@ -61,7 +48,7 @@ Result<std::string> ReadOwn(const std::string& path) {
   std::string text(kLargestFile + 1, '\0');
   std::size_t size = 0;
   for (;;) {
-    const ssize_t got = read(file.fd(), text.data() + size, text.size() - size);
+    const ssize_t got = read(file.get(), text.data() + size, text.size() - size);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return OfFile("read", path);
     if (got == 0) break;
@@ -88,9 +75,9 @@ Status WriteAll(int fd, std::string_view text, const std::string& path) {
 /// Beside `path`, durable, with `text` and mode 0600; its name.
 Result<std::string> WriteBeside(const std::string& path, std::string_view text) {
   std::string beside = path + ".XXXXXX";
-  const File file(mkostemp(beside.data(), O_CLOEXEC));
-  if (file.fd() < 0) return OfFile("make", path);
-  auto written = WriteAll(file.fd(), text, path);
+  const Fd file(mkostemp(beside.data(), O_CLOEXEC));
+  if (!file) return OfFile("make", path);
+  auto written = WriteAll(file.get(), text, path);
   if (!written) {
     unlink(beside.c_str());
     return Error(written.error());
@@ -100,9 +87,8 @@ Result<std::string> WriteBeside(const std::string& path, std::string_view text) 
 
 Status SyncFolder(const std::string& path) {
   const fs::path parent = fs::path(path).parent_path();
-  const File folder(
-      open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.fd() < 0 || fsync(folder.fd()) != 0) return OfFile("store", path);
+  const Fd folder(open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder || fsync(folder.get()) != 0) return OfFile("store", path);
   return {};
 }
 
