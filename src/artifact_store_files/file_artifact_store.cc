@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "headworks/base/fd.h"
+#include "headworks/base/file.h"
 #include "headworks/base/sha256.h"
 
 namespace headworks::artifact_store_files {
@@ -32,21 +33,20 @@ Error Trouble(std::string_view what, const std::string& path, int error = errno)
   return {Code::kUnavailable, fmt::format("cannot {} {}: {}", what, path, std::strerror(error))};
 }
 
-Status SyncFolder(const std::string& path) {
-  const Fd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder || fsync(folder.get()) != 0) return Trouble("sync the folder", path);
+Status Sync(const std::string& folder) {
+  if (!SyncFolder(folder)) return Trouble("sync the folder", folder);
   return {};
 }
 
 /// `path` and what is missing above it, each durable in the one above.
 Status MakeFolders(const std::string& path) {
-  if (mkdir(path.c_str(), kFolderMode) == 0) return SyncFolder(fs::path(path).parent_path());
+  if (mkdir(path.c_str(), kFolderMode) == 0) return Sync(fs::path(path).parent_path());
   if (errno == EEXIST) return {};
   if (errno != ENOENT) return Trouble("make the folder", path);
   HEADWORKS_TRY(MakeFolders(fs::path(path).parent_path()));
   if (mkdir(path.c_str(), kFolderMode) != 0 && errno != EEXIST)
     return Trouble("make the folder", path);
-  return SyncFolder(fs::path(path).parent_path());
+  return Sync(fs::path(path).parent_path());
 }
 
 /// Any text as the name of a folder: what is no letter, digit, '_' or '-' is %XX, and nothing is %.
@@ -91,11 +91,7 @@ class FileWriter final : public artifact_store::Writer {
   Status Append(std::string_view bytes) override {
     digest_.Add(bytes);
     size_ += bytes.size();
-    while (!bytes.empty()) {
-      const ssize_t count = write(file_.get(), bytes.data(), bytes.size());
-      if (count < 0 && errno != EINTR) return Trouble("write", path_);
-      if (count > 0) bytes.remove_prefix(static_cast<std::size_t>(count));
-    }
+    if (!WriteAll(file_.get(), bytes)) return Trouble("write", path_);
     return {};
   }
 
@@ -107,7 +103,7 @@ class FileWriter final : public artifact_store::Writer {
     const std::string name = folder_ + '/' + blob.sha256;
     if (rename(path_.c_str(), name.c_str()) != 0) return Trouble("rename to", name);
     committed_ = true;
-    HEADWORKS_TRY(SyncFolder(folder_));
+    HEADWORKS_TRY(Sync(folder_));
     return blob;
   }
 

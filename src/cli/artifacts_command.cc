@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "headworks/artifact_store/artifact_store.h"
 #include "headworks/base/fd.h"
+#include "headworks/base/file.h"
 #include "headworks/base/text.h"
 #include "headworks/model/artifact.h"
 #include "output.h"
@@ -118,16 +119,13 @@ Status WriteFile(artifact_store::Reader& reader, const std::string& path, bool e
   const Fd file(mkostemp(part.data(), O_CLOEXEC));
   if (!file) return trouble();
   Status done = Read(reader, [&](std::string_view bytes) -> Status {
-    while (!bytes.empty()) {
-      const ssize_t count = write(file.get(), bytes.data(), bytes.size());
-      if (count < 0 && errno != EINTR) return trouble();
-      if (count > 0) bytes.remove_prefix(static_cast<std::size_t>(count));
-    }
+    if (!WriteAll(file.get(), bytes)) return trouble();
     return {};
   });
   const mode_t mask = umask(0);
   umask(mask);
   if (done && fchmod(file.get(), (executable ? 0777 : 0666) & ~mask) != 0) done = trouble();
+  if (done && fsync(file.get()) != 0) done = trouble();
   if (done && rename(part.c_str(), path.c_str()) != 0) done = trouble();
   if (!done) unlink(part.c_str());
   return done;

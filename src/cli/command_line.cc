@@ -10,6 +10,7 @@
 
 #include "headworks/base/text.h"
 #include "number_option.h"
+#include "option_text.h"
 #include "output.h"
 #include "queue_command_line.h"
 #include "runner_commands.h"
@@ -209,9 +210,8 @@ class CommandTree {
     AddCommand(runs, "delete", "Forget a finished run", CommandKind::kDelete);
     CLI::App& prune = Leaf(
         runs, "prune", "Forget old finished runs", [this](const Context& context) -> Result<Exit> {
-          auto age = ParseDuration(older_than_);
-          if (!age) return Error{age.error().code, "--older-than: " + age.error().message};
-          return PruneRuns(context, {.older_than = *age, .dry_run = prune_dry_run_});
+          HEADWORKS_ASSIGN(const Duration age, DurationOf("--older-than", older_than_));
+          return PruneRuns(context, {.older_than = age, .dry_run = prune_dry_run_});
         });
     prune.add_option("--older-than", older_than_, "By the time they ended, e.g. 30d")
         ->required()

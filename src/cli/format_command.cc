@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "commands.h"
+#include "headworks/base/file.h"
 #include "headworks/spec/workflow_file.h"
 #include "output.h"
 #include "workflow_file.h"
@@ -69,24 +70,14 @@ Result<std::string> Formatted(const Settings& settings, const std::string& text,
                            file)};
 }
 
-/// In one step, so that a crash leaves the old file or the new one.
 Status Replace(const std::string& file, const std::string& text) {
   const fs::path path = fs::weakly_canonical(file);
-  const fs::path scratch = path.parent_path() / fmt::format(".{}.new", path.filename().string());
-  {
-    std::ofstream stream(scratch, std::ios::binary | std::ios::trunc);
-    stream << text;
-    stream.close();
-    if (!stream)
-      return Error{Code::kUnavailable,
-                   fmt::format("cannot write {}: {}", scratch.string(), std::strerror(errno))};
-  }
   std::error_code error;
-  fs::permissions(scratch, fs::status(path, error).permissions(), error);
-  fs::rename(scratch, path, error);
-  if (error)
-    return Error{Code::kUnavailable, fmt::format("cannot write {}: {}", file, error.message())};
-  return {};
+  const auto mode = static_cast<unsigned>(fs::status(path, error).permissions());
+  if (!error && !ReplaceFile(path.string(), text, mode))
+    error = std::error_code(errno, std::generic_category());
+  if (!error) return {};
+  return Error{Code::kUnavailable, fmt::format("cannot write {}: {}", file, error.message())};
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "headworks/task_queue/long_poll.h"
 #include "headworks/task_queue/rules.h"
 #include "number.h"
+#include "option_text.h"
 #include "output.h"
 #include "queue_commands.h"
 #include "records.h"
@@ -38,10 +39,8 @@ constexpr std::size_t kShownPayload = 60;
 /// None if it was not given.
 Result<std::optional<Duration>> Parse(const DurationArg& arg) {
   if (!arg.text) return std::optional<Duration>();
-  const auto duration = ParseDuration(*arg.text);
-  if (!duration)
-    return Error{Code::kInvalidArgument, fmt::format("{}: {}", arg.flag, duration.error().message)};
-  return std::optional(*duration);
+  HEADWORKS_ASSIGN(const Duration duration, DurationOf(arg.flag, *arg.text));
+  return std::optional(duration);
 }
 
 Result<Duration> ParseOr(const DurationArg& arg, Duration otherwise) {

@@ -9,7 +9,7 @@
 #include "headworks/base/random.h"
 #include "headworks/run_queue/run_taker.h"
 #include "headworks/run_queue/task.h"
-#include "number.h"
+#include "option_text.h"
 #include "output.h"
 #include "records.h"
 #include "runner_commands.h"
@@ -23,33 +23,19 @@ namespace json = boost::json;
 
 constexpr Duration kLook = std::chrono::milliseconds(50);
 
-Status Read(const std::string& text, const char* flag, Duration& into) {
-  const auto duration = ParseDuration(text);
-  if (!duration)
-    return Error{Code::kInvalidArgument, fmt::format("{}: {}", flag, duration.error().message)};
-  into = *duration;
-  return {};
-}
-
 Result<run_queue::TakerOptions> OptionsOf(const Context& context, const RunnerArgs& args) {
   run_queue::TakerOptions options{.tenant = context.tenant(),
                                   .source = context.settings().runner.database_url,
                                   .name = args.name.empty() ? DefaultName() : args.name,
                                   .runner = context.options()};
-  const auto equals = args.queue.find('=');
-  options.queue = args.queue.substr(0, equals);
-  if (equals != std::string::npos) {
-    const auto runs = ParseNumber(args.queue.substr(equals + 1), 1, run_queue::kMaxSlots);
-    if (!runs)
-      return Error{Code::kInvalidArgument,
-                   fmt::format("--queue {}: {}", args.queue, runs.error().message)};
-    options.slots = static_cast<std::uint32_t>(*runs);
-  }
+  HEADWORKS_ASSIGN(const auto queue, QueueSlotsOf(args.queue, options.slots, run_queue::kMaxSlots));
+  options.queue = queue.queue;
+  options.slots = queue.slots;
   options.state_dir =
       args.state_dir.empty() ? DefaultStateDir(context, "runners", options.name) : args.state_dir;
-  HEADWORKS_TRY(Read(args.lease, "--lease", options.lease));
-  HEADWORKS_TRY(Read(args.drain_timeout, "--drain-timeout", options.drain_timeout));
-  HEADWORKS_TRY(Read(args.keep, "--keep", options.keep));
+  HEADWORKS_ASSIGN(options.lease, DurationOf("--lease", args.lease));
+  HEADWORKS_ASSIGN(options.drain_timeout, DurationOf("--drain-timeout", args.drain_timeout));
+  HEADWORKS_ASSIGN(options.keep, DurationOf("--keep", args.keep));
   return options;
 }
 

@@ -15,7 +15,7 @@
 #include "headworks/token/worker_tokens.h"
 #include "headworks/worker/worker.h"
 #include "monitoring.h"
-#include "number.h"
+#include "option_text.h"
 #include "output.h"
 #include "signals.h"
 #include "token_source.h"
@@ -37,18 +37,9 @@ Result<std::map<std::string, std::uint32_t>> ParseQueues(const Context& context,
   std::map<std::string, std::uint32_t> queues;
   if (texts.empty()) queues["default"] = usual;
   for (const std::string& text : texts) {
-    const auto equals = text.find('=');
-    const std::string name = text.substr(0, equals);
-    std::uint32_t slots = usual;
-    if (equals != std::string::npos) {
-      const auto number = ParseNumber(text.substr(equals + 1), 1, worker_api::kMaxSlots);
-      if (!number)
-        return Error{Code::kInvalidArgument,
-                     fmt::format("--queue {}: {}", text, number.error().message)};
-      slots = static_cast<std::uint32_t>(*number);
-    }
-    if (!queues.emplace(name, slots).second)
-      return Error{Code::kInvalidArgument, fmt::format("--queue {} is given twice", name)};
+    HEADWORKS_ASSIGN(const auto given, QueueSlotsOf(text, usual, worker_api::kMaxSlots));
+    if (!queues.emplace(given.queue, given.slots).second)
+      return Error{Code::kInvalidArgument, fmt::format("--queue {} is given twice", given.queue)};
   }
   return queues;
 }
@@ -62,10 +53,7 @@ Result<worker::WorkerOptions> OptionsOf(const Context& context, const WorkerArgs
                                 .state_dir = args.state_dir,
                                 .supervisor_path = context.settings().runner.supervisor_path};
   HEADWORKS_ASSIGN(options.slots, ParseQueues(context, args.queues));
-  const auto drain = ParseDuration(args.drain_timeout);
-  if (!drain)
-    return Error{Code::kInvalidArgument, fmt::format("--drain-timeout: {}", drain.error().message)};
-  options.drain_timeout = *drain;
+  HEADWORKS_ASSIGN(options.drain_timeout, DurationOf("--drain-timeout", args.drain_timeout));
   if (options.state_dir.empty())
     options.state_dir = DefaultStateDir(context, "workers", options.name);
   return options;
@@ -157,9 +145,7 @@ Result<Exit> RunWorker(const Context& context, const WorkerArgs& args) {
 }
 
 Result<Exit> CreateWorkerToken(const Context& context, const WorkerArgs& args) {
-  const auto valid = ParseDuration(args.token_valid);
-  if (!valid)
-    return Error{Code::kInvalidArgument, fmt::format("--valid: {}", valid.error().message)};
+  HEADWORKS_ASSIGN(const Duration valid, DurationOf("--valid", args.token_valid));
   HEADWORKS_ASSIGN(const std::string file, TokenKeysFile(context.settings().runner.database_url));
   const auto folder = std::filesystem::path(file).parent_path();
   if (std::error_code ec; !std::filesystem::is_directory(folder, ec))
@@ -179,7 +165,7 @@ Result<Exit> CreateWorkerToken(const Context& context, const WorkerArgs& args) {
   HEADWORKS_ASSIGN(const std::string made, tokens.Mint({.tenant = context.tenant(),
                                                         .worker = args.token_name,
                                                         .queues = args.token_queues},
-                                                       *valid));
+                                                       valid));
   Print(made + "\n");
   return Exit::kOk;
 }

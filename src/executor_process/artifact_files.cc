@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "headworks/base/fd.h"
+#include "headworks/base/file.h"
 
 namespace headworks::executor_process {
 namespace {
@@ -66,15 +67,6 @@ Result<Fd> OpenLeft(const LeftFile& left, struct stat& status) {
   return file;
 }
 
-Status WriteAll(const Fd& file, const std::string& path, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = write(file.get(), bytes.data(), bytes.size());
-    if (count < 0 && errno != EINTR) return Trouble("write", path);
-    if (count > 0) bytes.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return {};
-}
-
 Status Copy(artifact_store::Reader& from, const std::string& path, mode_t mode,
             const std::function<bool()>& stop) {
   std::error_code error;
@@ -86,7 +78,7 @@ Status Copy(artifact_store::Reader& from, const std::string& path, mode_t mode,
     if (stop()) return Stopped();
     HEADWORKS_ASSIGN(const std::size_t count, from.Read(piece));
     if (count == 0) break;
-    HEADWORKS_TRY(WriteAll(file, path, {piece.data(), count}));
+    if (!WriteAll(file.get(), {piece.data(), count})) return Trouble("write", path);
   }
   if (fchmod(file.get(), mode) != 0) return Trouble("make readable", path);  // whatever the umask
   return {};

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "headworks/base/fd.h"
+#include "headworks/base/file.h"
 
 namespace headworks::executor_process {
 namespace {
@@ -47,11 +48,7 @@ Status WriteOver(const std::string& path, std::string_view bytes) {
   const Fd file = OpenOwn(path, status);
   if (!file) return CannotWrite(path);
   const auto size = static_cast<off_t>(bytes.size());
-  while (!bytes.empty()) {
-    const ssize_t n = write(file.get(), bytes.data(), bytes.size());
-    if (n < 0 && errno != EINTR) return CannotWrite(path);
-    if (n > 0) bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
+  if (!WriteAll(file.get(), bytes)) return CannotWrite(path);
   // Afterwards, and not to nothing before: that would make the file system write it out at once.
   if (status.st_size > size && ftruncate(file.get(), size) != 0) return CannotWrite(path);
   return {};

@@ -14,6 +14,7 @@
 #include <set>
 #include <thread>
 
+#include "headworks/base/file.h"
 #include "headworks/base/json.h"
 #include "headworks/task_queue/checks.h"
 #include "headworks/task_queue/long_poll.h"
@@ -116,14 +117,9 @@ class TakerFolder {
     const std::string file = path_ + "/id";
     if (std::ifstream known(file); known >> id_ && !id_.empty()) return {};
     id_ = fmt::format("{:016x}", random.Next());
-    const std::string fresh = file + ".new";
-    std::ofstream out(fresh);
-    out << id_ << std::endl;
-    std::error_code ec = out ? std::error_code() : std::error_code(errno, std::system_category());
-    if (!ec) fs::rename(fresh, file, ec);
-    if (ec)
-      return Error{Code::kUnavailable, fmt::format("cannot write {}: {}", file, ec.message())};
-    return {};
+    if (ReplaceFile(file, id_ + '\n', 0600)) return {};
+    return Error{Code::kUnavailable,
+                 fmt::format("cannot write {}: {}", file, std::strerror(errno))};
   }
 
   const int lock_;

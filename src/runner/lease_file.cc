@@ -6,11 +6,10 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
 
 #include "headworks/base/fd.h"
+#include "headworks/base/file.h"
 
 namespace headworks {
 namespace {
@@ -40,17 +39,7 @@ Result<Duration> LeaseFile::Longest() {
 }
 
 Status LeaseFile::SetLongest(Duration lease) {
-  const std::string beside = path_ + ".new", text = fmt::format("{}\n", lease.count());
-  {
-    const Fd file(open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (!file || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-        fsync(file.get()) != 0)
-      return Failed("write", beside);
-  }
-  if (std::rename(beside.c_str(), path_.c_str()) != 0) return Failed("replace", path_);
-  const auto parent = std::filesystem::path(path_).parent_path();
-  const Fd folder(open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder || fsync(folder.get()) != 0) return Failed("store", path_);
+  if (!ReplaceFile(path_, fmt::format("{}\n", lease.count()), 0600)) return Failed("write", path_);
   return {};
 }
 

@@ -14,6 +14,7 @@
 
 #include "base64url.h"
 #include "headworks/base/fd.h"
+#include "headworks/base/file.h"
 #include "headworks/base/json.h"
 
 namespace headworks::token {
@@ -61,35 +62,14 @@ Result<std::string> ReadOwn(const std::string& path) {
   return text;
 }
 
-Status WriteAll(int fd, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t written = write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return OfFile("write", path);
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  if (fsync(fd) != 0) return OfFile("write", path);
-  return {};
-}
-
-/// Beside `path`, durable, with `text` and mode 0600; its name.
-Result<std::string> WriteBeside(const std::string& path, std::string_view text) {
-  std::string beside = path + ".XXXXXX";
-  const Fd file(mkostemp(beside.data(), O_CLOEXEC));
-  if (!file) return OfFile("make", path);
-  auto written = WriteAll(file.get(), text, path);
-  if (!written) {
-    unlink(beside.c_str());
-    return Error(written.error());
-  }
+/// Beside `path`, durable, with `text`, which is wiped, and mode 0600; its name.
+Result<std::string> WriteSecretBeside(const std::string& path, std::string text) {
+  std::string beside = WriteBeside(path, text, 0600);
+  const int error = errno;
+  Wipe(text);
+  errno = error;
+  if (beside.empty()) return OfFile("make", path);
   return beside;
-}
-
-Status SyncFolder(const std::string& path) {
-  const fs::path parent = fs::path(path).parent_path();
-  const Fd folder(open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder || fsync(folder.get()) != 0) return OfFile("store", path);
-  return {};
 }
 
 TokenKeys::Key NewKey(Random& random) {
@@ -187,36 +167,30 @@ Result<TokenKeys> TokenKeys::Load(const std::string& path) {
 Result<TokenKeys> TokenKeys::LoadOrCreate(const std::string& path, Random& random) {
   auto loaded = Load(path);
   if (loaded || loaded.error().code != Code::kNotFound) return loaded;
-  std::string text = Generate(random).ToJwkSet();
-  auto beside = WriteBeside(path, text);
-  Wipe(text);
-  if (!beside) return Error(beside.error());
+  HEADWORKS_ASSIGN(const auto beside, WriteSecretBeside(path, Generate(random).ToJwkSet()));
   // Linked, not renamed: another process' keys must not be replaced.
-  const bool linked = link(beside->c_str(), path.c_str()) == 0;
+  const bool linked = link(beside.c_str(), path.c_str()) == 0;
   const bool lost = !linked && errno == EEXIST;
   if (!linked && !lost) {
     const Error error = OfFile("make", path);
-    unlink(beside->c_str());
+    unlink(beside.c_str());
     return error;
   }
-  unlink(beside->c_str());
-  HEADWORKS_TRY(SyncFolder(path));
+  unlink(beside.c_str());
+  if (!SyncFolder(fs::path(path).parent_path().string())) return OfFile("store", path);
   return Load(path);
 }
 
 Result<TokenKeys> TokenKeys::Rotate(const std::string& path, Random& random) {
   HEADWORKS_ASSIGN(const TokenKeys old, Load(path));
   TokenKeys keys({NewKey(random), old.signing()});
-  std::string text = keys.ToJwkSet();
-  auto beside = WriteBeside(path, text);
-  Wipe(text);
-  if (!beside) return Error(beside.error());
-  if (rename(beside->c_str(), path.c_str()) != 0) {
+  HEADWORKS_ASSIGN(const auto beside, WriteSecretBeside(path, keys.ToJwkSet()));
+  if (rename(beside.c_str(), path.c_str()) != 0) {
     const Error error = OfFile("replace", path);
-    unlink(beside->c_str());
+    unlink(beside.c_str());
     return error;
   }
-  HEADWORKS_TRY(SyncFolder(path));
+  if (!SyncFolder(fs::path(path).parent_path().string())) return OfFile("store", path);
   return keys;
 }
 

@@ -568,12 +568,12 @@ TEST_F(InlineExecutorTest, TextOfSeveralLinesIsSeveralLines) {
     context.Log("a\n\nb");
     context.Log("c\n");
     context.Log("\n");
-    context.Log(std::string(64 * 1024, 'd') + "\ne");
+    context.Log(std::string(std::size_t{64} * 1024, 'd') + "\ne");
   });
   std::vector<std::string> lines;
   for (const auto& [number, line] : lines_.lines[1]) lines.push_back(line);
-  EXPECT_EQ(lines,
-            (std::vector<std::string>{"a", "", "b", "c", "", std::string(64 * 1024, 'd'), "e"}));
+  EXPECT_EQ(lines, (std::vector<std::string>{"a", "", "b", "c", "",
+                                             std::string(std::size_t{64} * 1024, 'd'), "e"}));
 }
 
 TEST_F(InlineExecutorTest, LostLogLinesAreAnnounced) {

@@ -237,6 +237,7 @@ TEST_F(QueueTest, AWorkerIsGivenNoMoreThanItsSlots) {
   Make();
   const auto who = Hire("w", {}, {{"default", 2}});
   std::vector<executor::Attempt> attempts;
+  attempts.reserve(4);
   for (int i = 0; i < 4; ++i) attempts.push_back(Offer(Plain()));
   const auto first = Poll(who, 0s, {{"default", 2}});
   ASSERT_EQ(first->assignments.size(), 2U);
@@ -301,6 +302,7 @@ TEST_F(QueueTest, PollsOfAWorkerHaveABound) {
   Make();
   const auto who = Hire("w");
   std::vector<Answer<worker_api::Polled>> polls;
+  polls.reserve(64);
   for (int i = 0; i < 64; ++i) polls.push_back(Poll(who, 10s));
   EXPECT_FALSE(polls[0].came());
   const auto last = Poll(who, 10s);

@@ -220,6 +220,7 @@ TEST_F(Rpc, ALogOfTheShortestLinesPasses) {
     std::vector<log_store::Line> lines;
     const std::size_t count =
         worker_api::kMaxLogBytes / (std::string_view(bytes).size() + worker_api::kLineOverhead);
+    lines.reserve(count);
     for (std::size_t n = 0; n < count; ++n)
       lines.push_back({std::numeric_limits<std::int64_t>::max() - static_cast<std::int64_t>(n),
                        log_store::Stream::kStdout, Instant::max(), bytes});

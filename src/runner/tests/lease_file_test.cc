@@ -42,11 +42,13 @@ TEST_F(LeaseFileTest, WhatIsNoDurationIsToldWithTheFile) {
   }
 }
 
-TEST_F(LeaseFileTest, WhatCannotBeWrittenIsAnErrorAndLeavesWhatWasThere) {
+TEST_F(LeaseFileTest, WhatCannotBeWrittenIsAnErrorThatNamesTheFile) {
   EXPECT_TRUE(LeaseFile(path_).SetLongest(30s));
-  std::filesystem::create_directory(path_ + ".new");
-  EXPECT_EQ(LeaseFile(path_).SetLongest(60s).error().code, Code::kUnavailable);
-  EXPECT_EQ(*LeaseFile(path_).Longest(), 30s);
+  const std::string below_a_file = path_ + "/db-worker-lease";
+  const auto written = LeaseFile(below_a_file).SetLongest(60s);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, Code::kUnavailable);
+  EXPECT_NE(written.error().message.find(below_a_file), std::string::npos);
 }
 
 }  // namespace

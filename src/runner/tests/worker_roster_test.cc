@@ -173,6 +173,7 @@ TEST_F(RosterTest, WorkersOfAnEarlierEngineAreSilentAndThenThereOrGone) {
 TEST_F(RosterTest, WhoIsOnlyHeardCostsTwoRowsAMinute) {
   Engine();
   std::vector<worker_api::Identity> all;
+  all.reserve(1'000);
   for (int i = 0; i < 1'000; ++i) all.push_back(Hire("w" + std::to_string(i)));
   Pass(1s);
   EXPECT_EQ(store_.rows, all.size());

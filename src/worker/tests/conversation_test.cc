@@ -68,7 +68,7 @@ class Talk : public testing::Test {
     Go();
   }
   /// Answers the poll that was said last, with these attempts.
-  void Assign(std::vector<std::int64_t> epochs) {
+  void Assign(const std::vector<std::int64_t>& epochs) {
     worker_api::Polled polled;
     for (const std::int64_t epoch : epochs)
       polled.assignments.push_back({Key(epoch), "q", "start-" + std::to_string(epoch)});
