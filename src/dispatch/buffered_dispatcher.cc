@@ -96,11 +96,12 @@ executor::Credit BufferedDispatcher::GetCredit(std::size_t lane, const TenantId&
   const executor::Credit inner = ports_.inner.GetCredit(lane, tenant, line);
   if (config_.buffer_size == 0) return inner;
   const std::scoped_lock lock(mutex_);
-  if (sink_ == nullptr || closed_) return {};
+  if (sink_ == nullptr || closed_) return {.others = false};
   const Lane& here = lanes_[lane];
   return {.all = FreeLocked(here, inner.all),
           .tenant = FreeLocked(here, inner.tenant),
-          .line = FreeLocked(here, inner.line)};
+          .line = FreeLocked(here, inner.line),
+          .others = inner.others};
 }
 
 std::uint32_t BufferedDispatcher::FreeLocked(const Lane& lane, std::uint32_t free) const {

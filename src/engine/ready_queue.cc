@@ -1,6 +1,7 @@
 #include "headworks/engine/ready_queue.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace headworks::engine {
 
@@ -28,7 +29,13 @@ void ReadyQueue::Push(const TenantId& tenant, const ReadyTask& task) {
 
 void ReadyQueue::PushToLine(const TenantId& tenant, const std::string& line,
                             const ReadyTask& task) {
-  TenantOf(tenant).lines[line].ready.push(task);
+  Tenant& own = TenantOf(tenant);
+  const auto here = own.lines.try_emplace(line).first;
+  Line& its = here->second;
+  if (!its.closed && !its.ready.empty() && its.ready.top() < task)
+    own.open.erase({its.ready.top(), here});
+  its.ready.push(task);
+  if (!its.closed) own.open.insert({its.ready.top(), here});
 }
 
 ReadyTask ReadyQueue::Take(Tasks& ready) {
@@ -56,37 +63,53 @@ ReadyTask ReadyQueue::Pop() {
   return task;
 }
 
-std::optional<ReadyTask> ReadyQueue::PopFromLines(const HasCredit& has_credit) {
+std::optional<ReadyTask> ReadyQueue::PopFromLines(const GetCredit& get_credit) {
   while (!turns_.empty()) {
     const auto now = turns_.front();
-    auto& lines = now->second.lines;
-    auto next = lines.end();
-    for (auto line = lines.begin(); line != lines.end(); ++line)
-      if (!line->second.closed &&
-          (next == lines.end() || next->second.ready.top() < line->second.ready.top()))
-        next = line;
-    if (next == lines.end()) {
-      now->second.left = now->second.weight;
+    Tenant& tenant = now->second;
+    const bool cut = !tenant.open.empty() && tenant.asked >= kMostClosed;
+    cut_ |= cut;
+    Credit credit = Credit::kNotThisTenant;
+    if (!tenant.open.empty() && !cut)
+      credit = get_credit(now->first, tenant.open.begin()->line->first);
+    if (credit == Credit::kNotThisTenant) {
+      tenant.left = tenant.weight;
       passed_over_.push_back(now);
       turns_.pop_front();
-    } else if (!has_credit(now->first, next->first)) {
-      next->second.closed = true;
-      closed_.push_back(&next->second);
-    } else {
-      const ReadyTask task = Take(next->second.ready);
-      if (next->second.ready.empty()) lines.erase(next);
-      TookTurn(now);
-      return task;
+      continue;
     }
+    const auto line = tenant.open.extract(tenant.open.begin()).value().line;
+    if (credit == Credit::kNotThisLine) {
+      line->second.closed = true;
+      if (tenant.closed.empty()) closed_.push_back(now);
+      tenant.closed.push_back(line);
+      ++tenant.asked;
+      continue;
+    }
+    const ReadyTask task = Take(line->second.ready);
+    if (line->second.ready.empty())
+      tenant.lines.erase(line);
+    else
+      tenant.open.insert({line->second.ready.top(), line});
+    TookTurn(now);
+    return task;
   }
   return std::nullopt;
 }
 
 void ReadyQueue::Reopen() {
-  for (Line* const line : closed_) line->closed = false;
-  closed_.clear();
+  std::erase_if(closed_, [](const Tenants::iterator& at) {
+    Tenant& tenant = at->second;
+    if (std::exchange(tenant.asked, 0) >= kMostClosed && !tenant.open.empty()) return false;
+    for (const auto line : std::exchange(tenant.closed, {})) {
+      line->second.closed = false;
+      tenant.open.insert({line->second.ready.top(), line});
+    }
+    return true;
+  });
   turns_.insert(turns_.end(), passed_over_.begin(), passed_over_.end());
   passed_over_.clear();
+  cut_ = false;
 }
 
 }  // namespace headworks::engine

@@ -586,22 +586,26 @@ void Engine::GrantLines(std::size_t at, std::vector<Work>& works) {
   std::map<std::string, std::uint32_t> of_tenants;
   std::uint32_t granted = 0;
   Line* last = nullptr;
-  const auto has_credit = [&](const std::string& tenant, const std::string& name) {
+  using Has = ReadyQueue::Credit;
+  const auto get_credit = [&](const std::string& tenant, const std::string& name) {
     const LineKey key(tenant, name);
     // Deferred attempts hold their place: they were queued first.
-    if (lane.deferred.contains(key) || lane.later.contains(key)) return false;
+    if (lane.deferred.contains(key) || lane.later.contains(key)) return Has::kNotThisLine;
     const auto [known, added] = asked.try_emplace(key);
     last = &known->second;
     if (added) *last = {dispatcher_.GetCredit(at, TenantId(tenant), name), &of_tenants[tenant]};
     const executor::Credit& credit = last->credit;
-    if (granted < credit.all && *last->of_tenant < credit.tenant && last->granted < credit.line)
-      return true;
+    const bool has = granted < credit.all && *last->of_tenant < credit.tenant;
+    if (has && last->granted < credit.line) return Has::kSome;
     grant_more_ |= credit.least() > 0;  // by what this round used up, it cannot know of the rest
-    return false;
+    return has || credit.others ? Has::kNotThisLine : Has::kNotThisTenant;
   };
   while (round_rows_ < options_.max_round_rows) {
-    const auto next = lane.ready.PopFromLines(has_credit);
-    if (!next) return;
+    const auto next = lane.ready.PopFromLines(get_credit);
+    if (!next) {
+      grant_more_ |= lane.ready.is_cut();
+      return;
+    }
     const std::uint32_t before = lane.live;
     Grant(*next, works);
     const std::uint32_t more = lane.live - before;

@@ -73,7 +73,7 @@ std::vector<Id> Lines::Take(const std::string& tenant, const std::string& queue,
 
 void Lines::AddPoll(PollNo poll, const std::string& tenant, const std::string& queue,
                     const Labels& labels) {
-  queues_[{tenant, queue}].polls[labels].insert(poll);
+  if (queues_[{tenant, queue}].polls[labels].insert(poll).second) ++polls_[tenant];
 }
 
 void Lines::RemovePoll(PollNo poll, const std::string& tenant, const std::string& queue,
@@ -83,7 +83,8 @@ void Lines::RemovePoll(PollNo poll, const std::string& tenant, const std::string
   auto& polls = found->second.polls;
   const auto alike = polls.find(labels);
   if (alike == polls.end()) return;
-  alike->second.erase(poll);
+  if (alike->second.erase(poll) > 0)
+    if (const auto count = polls_.find(tenant); --count->second == 0) polls_.erase(count);
   if (alike->second.empty()) polls.erase(alike);
   EraseIfEmpty(found);
 }

@@ -55,6 +55,8 @@ class Lines {
   std::optional<PollNo> PollFor(const Place& place) const;
   /// How many may have it.
   std::size_t PollsFor(const Place& place) const;
+  /// Whether any would take an attempt of this tenant.
+  bool HasPolls(const std::string& tenant) const { return polls_.contains(tenant); }
 
   bool empty() const { return queues_.empty(); }
 
@@ -69,6 +71,7 @@ class Lines {
   void EraseIfEmpty(std::map<Key, Queue>::iterator queue);
 
   std::map<Key, Queue> queues_;
+  std::map<std::string, std::size_t> polls_;  // by tenant, each once per queue; none is 0
 };
 
 }  // namespace headworks::executor_queue

@@ -203,12 +203,13 @@ executor::Credit Impl::RoomLocked(const std::string& tenant, const std::string& 
 
 executor::Credit Impl::GetCredit(const TenantId& tenant, const std::string& line) const {
   const Lock lock(mutex_);
-  if (sink_ == nullptr) return {};
+  if (sink_ == nullptr) return {.others = false};
   executor::Credit credit = RoomLocked(tenant.value, line);
   const auto polls = static_cast<std::uint32_t>(lines_.PollsFor(PlaceOfLine(tenant.value, line)));
   credit = {.all = std::max(credit.all, polls),
             .tenant = std::max(credit.tenant, polls),
-            .line = std::max(credit.line, polls)};
+            .line = std::max(credit.line, polls),
+            .others = lines_.HasPolls(tenant.value)};
   if (credit.least() == 0) room_wanted_ = true;
   return credit;
 }

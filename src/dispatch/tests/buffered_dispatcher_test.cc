@@ -217,7 +217,8 @@ TEST_F(BufferedDispatcherTest, CreditIsWhatTheExecutorHasLessWhatIsPromised) {
 TEST_F(BufferedDispatcherTest, CreditOfALineIsLessByWhatIsPromisedToAny) {
   StartWithoutThreads(3);
   functions_.credit = [](const TenantId&, const std::string& line) {
-    return executor::Credit{.all = 9, .tenant = 2, .line = line == "dead" ? 0U : 1U};
+    return executor::Credit{
+        .all = 9, .tenant = 2, .line = line == "dead" ? 0U : 1U, .others = line == "dead"};
   };
   const auto credit = [&](const std::string& line) {
     const auto now = buffer_->GetCredit(0, TenantId("acme"), line);
@@ -225,6 +226,8 @@ TEST_F(BufferedDispatcherTest, CreditOfALineIsLessByWhatIsPromisedToAny) {
   };
   EXPECT_EQ(credit("live"), (std::vector{3U, 2U, 1U})) << "as many as the buffer has";
   EXPECT_EQ(credit("dead"), (std::vector{3U, 2U, 0U}));
+  EXPECT_TRUE(buffer_->GetCredit(0, TenantId("acme"), "dead").others);
+  EXPECT_FALSE(buffer_->GetCredit(0, TenantId("acme"), "live").others);
   Put();
   EXPECT_EQ(credit("live"), (std::vector{2U, 1U, 0U}));
   while (buffer_->SendNext()) {

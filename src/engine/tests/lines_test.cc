@@ -12,6 +12,7 @@ class LinesDispatcher final : public dispatcher::Dispatcher {
  public:
   using Line = std::pair<std::string, std::string>;  // tenant, queue
   std::uint32_t all = 20, of_tenant = 15, of_line = 10;
+  bool others = true;
   std::map<Line, std::deque<executor::Attempt>> taken;
   std::optional<executor::OfferResult> answer;  // of each offer; none = as its credit is
   int offers = 0, refused = 0;
@@ -68,7 +69,8 @@ class LinesDispatcher final : public dispatcher::Dispatcher {
     const auto here = taken.find({tenant, line});
     return {.all = left(all, Count({})),
             .tenant = left(of_tenant, Count(tenant)),
-            .line = left(of_line, here == taken.end() ? 0 : here->second.size())};
+            .line = left(of_line, here == taken.end() ? 0 : here->second.size()),
+            .others = others};
   }
 };
 
@@ -254,6 +256,35 @@ TEST_F(LinesTest, ARoundAsksOnceAboutEachLineThatHasReadyTasks) {
   Tick(1);
   EXPECT_EQ(dispatcher_.asked, (std::map<LinesDispatcher::Line, int>{
                                    {{"public", "dead"}, 1}, {{"public", "also-dead"}, 1}}));
+}
+
+TEST_F(LinesTest, ATenantWithoutRoomCostsNoLookAtEachOfItsLines) {
+  constexpr int kLines = 5'000;
+  model::WorkflowDefinition definition;
+  definition.name = {.tenant = "many", .workflow = "lines"};
+  for (int t = 0; t < kLines; ++t) {
+    definition.tasks.push_back(
+        {.id = "t" + std::to_string(t), .action = model::ExecAction{{"work"}}});
+    definition.tasks.back().queue = "q" + std::to_string(t);
+  }
+  Start(*model::Workflow::Create(std::move(definition)));
+  Tick(10);
+  EXPECT_EQ(engine_->stats().live_attempts, 15U);
+  const auto asks = [&] {
+    dispatcher_.asked.clear();
+    Tick();
+    int count = 0;
+    for (const auto& [line, times] : dispatcher_.asked) count += times;
+    return count;
+  };
+  EXPECT_EQ(asks(), static_cast<int>(ReadyQueue::kMostClosed)) << "any of them might have some";
+  Start("other", "default", 5);
+  EXPECT_EQ(Work("other", "default"), 5);
+  dispatcher_.others = false;
+  Tick(10);
+  EXPECT_EQ(asks(), 1);
+  EXPECT_EQ(Work("many", "q0"), 1);
+  EXPECT_EQ(Taken("many", "q15"), 1U) << "in order";
 }
 
 // It is asked about in each tick.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <string>
 
 namespace headworks::engine {
@@ -98,13 +100,13 @@ TEST_F(ReadyQueueTest, LinesWithoutCreditArePassedOverUntilTheyAreOpenedAgain) {
   push("b", "shut");
   push("b", "open");
   std::string asked;
-  const auto has_credit = [&](const std::string& tenant, const std::string& line) {
+  const auto get_credit = [&](const std::string& tenant, const std::string& line) {
     asked += tenant + "/" + line + " ";
-    return line != "shut";
+    return line != "shut" ? ReadyQueue::Credit::kSome : ReadyQueue::Credit::kNotThisLine;
   };
   const auto pop_all = [&] {
     std::string runs;
-    while (const auto task = queue_.PopFromLines(has_credit))
+    while (const auto task = queue_.PopFromLines(get_credit))
       runs += std::to_string(task->run.value) + " ";
     return runs;
   };
@@ -119,11 +121,101 @@ TEST_F(ReadyQueueTest, LinesWithoutCreditArePassedOverUntilTheyAreOpenedAgain) {
   EXPECT_EQ(pop_all(), "8 ");
   EXPECT_EQ(asked, "b/shut b/open a/shut ");
   queue_.Reopen();
-  const auto any = [](const std::string&, const std::string&) { return true; };
+  const auto any = [](const auto&, const auto&) { return ReadyQueue::Credit::kSome; };
   std::string rest;
   while (const auto task = queue_.PopFromLines(any)) rest += std::to_string(task->run.value) + " ";
   EXPECT_EQ(rest, "1 6 2 4 9 ");
   EXPECT_TRUE(queue_.empty());
+}
+
+TEST_F(ReadyQueueTest, OfManyLinesWithoutCreditSoManyAreAskedAboutAtOnceAndEachInTurn) {
+  constexpr std::size_t kLines = 4 * ReadyQueue::kMostClosed + 1;
+  const auto push = [&](const char* tenant, std::size_t line) {
+    queue_.PushToLine(TenantId(tenant), std::to_string(line),
+                      {queue_.Rank(0, Duration(0)), pushed_++, RunNo(0), TaskNo(0)});
+  };
+  for (std::size_t line = 0; line < kLines; ++line) push("a", line);
+  push("b", 0);
+  std::map<std::string, int> asked;
+  std::string open;
+  std::size_t asks = 0;
+  const auto get_credit = [&](const std::string& tenant, const std::string& line) {
+    ++asks;
+    if (tenant == "a") ++asked[line];
+    return tenant == "b" || line == open ? ReadyQueue::Credit::kSome
+                                         : ReadyQueue::Credit::kNotThisLine;
+  };
+  const auto pop = [&] {
+    asks = 0;
+    queue_.Reopen();
+    return queue_.PopFromLines(get_credit);
+  };
+  EXPECT_TRUE(pop()) << "another tenant's";
+  EXPECT_EQ(asks, ReadyQueue::kMostClosed + 1);
+  EXPECT_FALSE(queue_.PopFromLines(get_credit));
+  EXPECT_TRUE(queue_.is_cut());
+  for (int more = 1; more < 4; ++more) {
+    EXPECT_FALSE(pop());
+    EXPECT_EQ(asks, ReadyQueue::kMostClosed);
+    EXPECT_TRUE(queue_.is_cut());
+  }
+  open = std::to_string(kLines - 1);
+  EXPECT_TRUE(pop()) << "the last one";
+  EXPECT_EQ(asks, 1U);
+  EXPECT_FALSE(queue_.PopFromLines(get_credit));
+  EXPECT_FALSE(queue_.is_cut());
+  EXPECT_EQ(asked.size(), kLines);
+  EXPECT_TRUE(std::ranges::all_of(asked, [](const auto& line) { return line.second == 1; }));
+  open = "0";
+  EXPECT_TRUE(pop()) << "from the first on";
+}
+
+TEST_F(ReadyQueueTest, LinesWithoutCreditAreAskedAboutAgainHoweverManyTasksAnotherHas) {
+  const auto push = [&](std::size_t line) {
+    queue_.PushToLine(TenantId("a"), std::to_string(line),
+                      {queue_.Rank(0, Duration(0)), pushed_++, RunNo(0), TaskNo(0)});
+  };
+  for (std::size_t line = 0; line <= ReadyQueue::kMostClosed; ++line) push(line);
+  std::string asked;
+  const auto get_credit = [&](const std::string&, const std::string& line) {
+    asked = line;
+    return line == std::to_string(ReadyQueue::kMostClosed) ? ReadyQueue::Credit::kSome
+                                                           : ReadyQueue::Credit::kNotThisLine;
+  };
+  EXPECT_FALSE(queue_.PopFromLines(get_credit));
+  queue_.Reopen();
+  for (int task = 0; task < 10; ++task) {
+    push(ReadyQueue::kMostClosed);
+    EXPECT_TRUE(queue_.PopFromLines(get_credit));
+  }
+  queue_.Reopen();
+  const auto first = [&](const std::string&, const std::string& line) {
+    asked = line;
+    return ReadyQueue::Credit::kSome;
+  };
+  EXPECT_TRUE(queue_.PopFromLines(first));
+  EXPECT_EQ(asked, "0");
+}
+
+TEST_F(ReadyQueueTest, ATenantWithoutCreditIsAskedAboutOnceWhateverItsLines) {
+  for (int line = 0; line < 5'000; ++line)
+    queue_.PushToLine(TenantId("a"), std::to_string(line),
+                      {queue_.Rank(0, Duration(0)), pushed_++, RunNo(line), TaskNo(0)});
+  int asks = 0;
+  auto credit = ReadyQueue::Credit::kNotThisTenant;
+  const auto get_credit = [&](const auto&, const auto&) {
+    ++asks;
+    return credit;
+  };
+  for (int round = 0; round < 3; ++round) {
+    queue_.Reopen();
+    EXPECT_FALSE(queue_.PopFromLines(get_credit));
+    EXPECT_FALSE(queue_.PopFromLines(get_credit));
+  }
+  EXPECT_EQ(asks, 3);
+  credit = ReadyQueue::Credit::kSome;
+  queue_.Reopen();
+  EXPECT_EQ(queue_.PopFromLines(get_credit)->run, RunNo(0)) << "in its order";
 }
 
 }  // namespace

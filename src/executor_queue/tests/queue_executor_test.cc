@@ -99,11 +99,14 @@ TEST_F(QueueTest, WhoeverWaitsForWorkGetsItHoweverFullItIs) {
   const auto live = Next(Plain("live")), next = Next(Plain("live"));
   EXPECT_EQ(queue_->Offer(live).error, DispatchError::kNoCapacity);
   EXPECT_EQ(judge_.capacity_changes, 0);
+  EXPECT_FALSE(queue_->GetCredit(TenantId("public"), "b").others);
   const auto who = Hire("w", {}, {{"live", 9}});
   const auto polled = Poll(who, 10s, {{"live", 9}});
   EXPECT_EQ(judge_.capacity_changes, 1) << "who saw no room is told";
   EXPECT_EQ(queue_->GetCredit(TenantId("public"), "live").least(), 1U);
   EXPECT_EQ(queue_->GetCredit(TenantId("other"), "live").least(), 0U);
+  EXPECT_TRUE(queue_->GetCredit(TenantId("public"), "b").others) << "that one, namely";
+  EXPECT_FALSE(queue_->GetCredit(TenantId("other"), "b").others);
   EXPECT_EQ(queue_->GetCredit(TenantId("public"), "dead").least(), 0U);
   EXPECT_EQ(queue_->GetCredit(TenantId("public"), queue_->LineOf(Plain("live", {"gpu"}))).least(),
             0U);
@@ -112,6 +115,7 @@ TEST_F(QueueTest, WhoeverWaitsForWorkGetsItHoweverFullItIs) {
   EXPECT_EQ(polled->assignments.at(0).attempt, live.key);
   EXPECT_EQ(queue_->Offer(next).error, DispatchError::kNoCapacity);
   EXPECT_EQ(queue_->GetCredit(TenantId("public"), "live").least(), 0U);
+  EXPECT_FALSE(queue_->GetCredit(TenantId("public"), "b").others);
   Poll(who, 10s, {{"live", 8}});
   EXPECT_EQ(judge_.capacity_changes, 2);
   EXPECT_EQ(queue_->Offer(next).disposition, Disposition::kDispatched);

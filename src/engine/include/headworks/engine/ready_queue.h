@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <queue>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,11 +38,18 @@ struct ReadyTask {
 /// weighs (deficit round-robin; every task costs one).  Within a tenant the highest priority comes
 /// first, to which waiting adds, then the oldest.
 ///
-/// Where the lane has lines, those of a tenant that have no credit are passed over.  A turn looks
-/// at each line of its tenant that has some.
+/// Where the lane has lines, those of a tenant that have no credit are passed over: a step looks at
+/// one line, whatever the number of lines.
 class ReadyQueue {
  public:
-  using HasCredit = std::function<bool(const std::string& tenant, const std::string& line)>;
+  enum class Credit : std::uint8_t {
+    kSome,
+    kNotThisLine,
+    kNotThisTenant,  // none of its lines
+  };
+  using GetCredit = std::function<Credit(const std::string& tenant, const std::string& line)>;
+  /// Lines of a tenant that may be found without credit from one Reopen to the next.
+  static constexpr std::size_t kMostClosed = 1'000;
 
   /// `order` is borrowed.
   explicit ReadyQueue(const ReadyOrder& order) : order_(&order) {}
@@ -57,10 +65,14 @@ class ReadyQueue {
 
   /// For lanes with lines, in place of the above.
   void PushToLine(const TenantId& tenant, const std::string& line, const ReadyTask& task);
-  /// The next one whose line has credit; nullopt: there is none.  A line that has none is not asked
-  /// about again until Reopen.
-  std::optional<ReadyTask> PopFromLines(const HasCredit& has_credit);
+  /// The next one whose line has credit; nullopt: there is none, or too many had none.  A line that
+  /// has none is not asked about again until Reopen.
+  std::optional<ReadyTask> PopFromLines(const GetCredit& get_credit);
+  /// Where too many had none, those of the tenant that were not asked about yet are next; it is
+  /// begun anew when fewer had none.
   void Reopen();
+  /// Since Reopen, a tenant had too many without credit: some lines were not asked about.
+  bool is_cut() const { return cut_; }
 
  private:
   using Tasks = std::priority_queue<ReadyTask>;
@@ -68,11 +80,20 @@ class ReadyQueue {
     Tasks ready;
     bool closed = false;  // it had no credit
   };
+  using Lines = std::map<std::string, Line>;
+  struct Head {
+    ReadyTask first;
+    Lines::iterator line;
+    bool operator<(const Head& other) const { return other.first < first; }
+  };
   struct Tenant {
     std::uint32_t weight = 1;
     std::uint32_t left = 1;  // of its turn
     Tasks ready;
-    std::map<std::string, Line> lines = {};  // those with ready tasks; then `ready` is empty
+    Lines lines = {};          // those with ready tasks; then `ready` is empty
+    std::set<Head> open = {};  // of those that are not closed
+    std::vector<Lines::iterator> closed = {};
+    std::size_t asked = 0;  // found without credit since Reopen
   };
   using Tenants = std::map<std::string, Tenant, std::less<>>;
   Tenant& TenantOf(const TenantId& tenant);
@@ -83,8 +104,9 @@ class ReadyQueue {
   const ReadyOrder* order_;
   Tenants tenants_;  // those with ready tasks
   std::deque<Tenants::iterator> turns_;
-  std::vector<Line*> closed_;
-  std::vector<Tenants::iterator> passed_over_;  // all of their lines are closed: not in turns_
+  std::vector<Tenants::iterator> closed_;       // those with closed lines
+  std::vector<Tenants::iterator> passed_over_;  // not in turns_ until Reopen
+  bool cut_ = false;
   std::size_t size_ = 0;
 };
 

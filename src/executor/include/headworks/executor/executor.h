@@ -58,6 +58,8 @@ struct Credit {
   std::uint32_t all = 0;     // of whomsoever
   std::uint32_t tenant = 0;  // of this tenant
   std::uint32_t line = 0;    // of this line of the tenant
+  /// Whether another line of the tenant may have some though `all` or `tenant` is none.
+  bool others = true;
   std::uint32_t least() const { return std::min({all, tenant, line}); }
 };
 
