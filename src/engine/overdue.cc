@@ -11,7 +11,8 @@
 namespace headworks::engine {
 namespace {
 
-/// How often an overdue attempt is asked about; sooner where its start_timeout is shorter.
+/// How often an overdue attempt is asked about: each `start_timeout`, within these.
+constexpr Duration kShortestAskAgain = std::chrono::seconds(1);
 constexpr Duration kLongestAskAgain = std::chrono::minutes(1);
 
 }  // namespace
@@ -104,7 +105,8 @@ void Engine::AskAboutStart(const executor::Attempt& attempt, Duration latest) {
   const LiveRef ref{attempt.key.run, attempt.key.task, attempt.key.epoch};
   if (soft_failures_.contains(ref)) return;  // it has a timer of its own
   const Duration mono = clock_.Monotonic();
-  const Duration due = mono + std::min(attempt.task().start_timeout, kLongestAskAgain);
+  const Duration due =
+      mono + std::clamp(attempt.task().start_timeout, kShortestAskAgain, kLongestAskAgain);
   WatchStartUntil(ref, latest > mono ? std::min(due, latest) : due);
 }
 

@@ -129,6 +129,23 @@ TEST_P(OverdueTest, WhatWaitsInLineIsShownAndNeverCounted) {
   EXPECT_EQ(Epochs().size(), 1U);
 }
 
+TEST_P(OverdueTest, HoweverShortItsTimeItIsAskedAboutOnceASecondAtMost) {
+  for (const executor::Inspection& says :
+       {executor::Inspection(Pending{"waits for a worker", true}),
+        executor::Inspection(Pending{"pulls its image"}), executor::Inspection(Unknown{"why"})}) {
+    Start(1, [](model::Task& task) { task.start_timeout = 1us; });
+    platform_.says = says;
+    Pass(1s, 2ms);
+    platform_.inspections = 0;
+    Pass(10s, 2ms);
+    EXPECT_GE(platform_.inspections, 9) << says.index();
+    EXPECT_LE(platform_.inspections, 11) << says.index();
+    EXPECT_GE(engine_.Tick(), clock_.Monotonic() + 1ms) << "nor does it spin";
+    platform_.EndAll(Verdict::kSucceeded);
+    Tick(2);
+  }
+}
+
 TEST_P(OverdueTest, WhatNobodyKnowsAlarmsAndCountsTowardsTheSameBound) {
   const RunNo run = Start(1, [](model::Task& task) { task.start_timeout = 1min; });
   platform_.says = Pending{"no node is free"};

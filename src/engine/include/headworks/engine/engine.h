@@ -342,7 +342,7 @@ class Engine final : public executor::AttemptSink,
   /// What the executor of an attempt says that has not started.  `in_line`: as Pending::in_line.
   void NoteOverdue(const Slot& slot, const executor::Attempt& attempt, model::Reason reason,
                    const std::string& why, bool in_line);
-  /// Once more in a minute or less, at `latest` if that is yet to come.
+  /// Once more in a second to a minute, at `latest` if that is yet to come.
   void AskAboutStart(const executor::Attempt& attempt, Duration latest);
   void DropOverdue(const LiveRef& ref);
   std::uint64_t& OverdueCount(model::Reason reason);
