@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <set>
 
+#include "headworks/base/tenant.h"
 #include "headworks/base/text.h"
 #include "headworks/base/time.h"
 #include "headworks/metrics_http/http_server.h"
@@ -85,7 +86,7 @@ Status SetStore(Settings& settings, std::string_view text) {
 }
 
 Status SetTenant(Settings& settings, std::string_view text) {
-  if (text.empty()) return Bad(text, "a tenant");
+  HEADWORKS_TRY(CheckTenantName(text));
   settings.runner.tenant = text;
   return {};
 }
@@ -117,6 +118,7 @@ Status SetTenantWeights(Settings& settings, std::string_view text) {
   weights.clear();
   return ForEachPair(text, "acme=3",
                      [&](std::string_view tenant, std::string_view value) -> Status {
+                       HEADWORKS_TRY(CheckTenantName(tenant));
                        HEADWORKS_ASSIGN(const auto weight, ParseNumber(value, 1, kMaxTenantWeight));
                        weights.emplace(tenant, weight);
                        return {};
@@ -137,10 +139,12 @@ Status SetPools(Settings& settings, std::string_view text) {
 Status SetTenantExecutors(Settings& settings, std::string_view text) {
   auto& executors = settings.runner.tenant_executors;
   executors.clear();
-  return ForEachPair(text, "acme=process", [&](std::string_view tenant, std::string_view key) {
-    executors.emplace(tenant, key);
-    return Status();
-  });
+  return ForEachPair(text, "acme=process",
+                     [&](std::string_view tenant, std::string_view key) -> Status {
+                       HEADWORKS_TRY(CheckTenantName(tenant));
+                       executors.emplace(tenant, key);
+                       return {};
+                     });
 }
 
 Result<double> ParseFraction(std::string_view text) {
@@ -279,7 +283,8 @@ constexpr Setting kSettings[] = {
     {"store", "path", "The database with all state: a path, sqlite:PATH, or memory: for none.",
      "$XDG_STATE_HOME/headworks/headworks.db, or else ~/.local/state/headworks/headworks.db",
      SetStore, [](const Settings& s) { return StoreName(s.runner); }},
-    {"tenant", "name", "Whose runs are started and seen.", "", SetTenant, GetText<&R::tenant>},
+    {"tenant", "name", "Whose runs are started and seen: 1 to 100 letters, digits, _ . and -.", "",
+     SetTenant, GetText<&R::tenant>},
     {"format", "table|json|yaml", "How results are printed; also -o.", "",
      [](Settings& s, std::string_view t) { return Choose(s.output, t, kOutputs); },
      [](const Settings& s) { return Chosen(s.output, kOutputs); }},

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "headworks/base/json.h"
+#include "headworks/base/tenant.h"
 #include "headworks/base/text.h"
 #include "headworks/model/declared_type.h"
 
@@ -97,7 +98,7 @@ Reason ReasonOf(Verdict verdict, Reason said) {
 }  // namespace
 
 Status CheckIdentity(const worker_api::Identity& who) {
-  if (who.tenant.value.empty()) return Bad("the worker names no tenant");
+  HEADWORKS_TRY(CheckTenantName(who.tenant.value));
   HEADWORKS_TRY(CheckName("worker", who.worker));
   HEADWORKS_TRY(CheckName("incarnation", who.incarnation));
   if (HolderOf(who) == kWithdrawer)

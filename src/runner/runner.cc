@@ -19,6 +19,7 @@
 #include "headworks/base/json.h"
 #include "headworks/base/random.h"
 #include "headworks/base/steady_clock.h"
+#include "headworks/base/tenant.h"
 #include "headworks/dispatch/buffered_dispatcher.h"
 #include "headworks/dispatch/default_dispatcher.h"
 #include "headworks/dispatch/dispatch_metrics.h"
@@ -148,6 +149,14 @@ std::string HostName() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
+/// A tenant that one of RunnerOptions names.
+Status CheckTenant(std::string_view option, std::string_view tenant) {
+  if (const Status good = CheckTenantName(tenant); !good)
+    return Error{good.error().code,
+                 fmt::format("RunnerOptions::{}: {}", option, good.error().message)};
+  return {};
+}
+
 Status CheckOptions(const RunnerOptions& options) {
   HEADWORKS_TRY(options.defaults.Check());
   if (const auto faults = model::CheckResources(options.max_resources); !faults.empty())
@@ -164,15 +173,14 @@ Status CheckOptions(const RunnerOptions& options) {
                  fmt::format("RunnerOptions::pending_timeout is {}us; give 0 or more",
                              options.pending_timeout.count())};
   for (const auto& [tenant, key] : options.tenant_executors)
-    if (tenant.empty())
-      return Error{
-          Code::kInvalidArgument,
-          fmt::format("RunnerOptions::tenant_executors: '{}' is for no tenant; name one", key)};
-  for (const auto& [tenant, weight] : options.tenant_weights)
+    HEADWORKS_TRY(CheckTenant("tenant_executors", tenant));
+  for (const auto& [tenant, weight] : options.tenant_weights) {
+    HEADWORKS_TRY(CheckTenant("tenant_weights", tenant));
     if (weight == 0 || weight > kMaxTenantWeight)
       return Error{Code::kInvalidArgument,
                    fmt::format("RunnerOptions::tenant_weights: '{}' weighs {}; give 1 to {}",
                                tenant, weight, kMaxTenantWeight)};
+  }
   if (options.priority_ageing < Duration(0))
     return Error{Code::kInvalidArgument,
                  fmt::format("RunnerOptions::priority_ageing is {}us; give 0 for none, or more",
@@ -272,9 +280,7 @@ Status Runner::Parts::OpenStores() {
     options.logger = own_logger.get();
   }
   logger = options.logger;
-  if (options.tenant.empty())
-    return Error{Code::kInvalidArgument,
-                 "RunnerOptions::tenant is empty; say whose runs these are"};
+  HEADWORKS_TRY(CheckTenant("tenant", options.tenant));
   if (options.database_url.empty()) options.database_url = DefaultDatabaseUrl();
   own_artifacts = options.artifact_dir.empty();
   if (options.max_concurrent_tasks == 0) options.max_concurrent_tasks = 2 * Processors();

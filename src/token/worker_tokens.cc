@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "headworks/base/json.h"
+#include "headworks/base/tenant.h"
 #include "jws.h"
 
 namespace headworks::token {
@@ -30,7 +31,7 @@ Status CheckClaims(const WorkerClaims& claims) {
   const auto bad = [](std::string message) {
     return Error{Code::kInvalidArgument, std::move(message)};
   };
-  HEADWORKS_TRY(CheckClaim(claims.tenant.value, "tenant"));
+  HEADWORKS_TRY(CheckTenantName(claims.tenant.value));
   std::string_view name = claims.worker;
   const bool is_prefix = name.ends_with('*');
   if (is_prefix) name.remove_suffix(1);

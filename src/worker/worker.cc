@@ -11,6 +11,7 @@
 
 #include "conversation.h"
 #include "headworks/base/json.h"
+#include "headworks/base/tenant.h"
 #include "headworks/base/text.h"
 #include "headworks/executor_inline/inline_executor.h"
 #include "headworks/executor_process/process_executor.h"
@@ -62,7 +63,7 @@ Status CheckOptions(const WorkerOptions& options) {
     return Error{Code::kInvalidArgument, std::move(message)};
   };
   constexpr std::string_view kNameRule = "1 to 64 letters, digits, '-' and '_'";
-  if (options.tenant.value.empty()) return bad("a worker needs a tenant");
+  HEADWORKS_TRY(CheckTenantName(options.tenant.value));
   if (!IsName(options.name))
     return bad(fmt::format("'{}' is no name of a worker: {}", options.name, kNameRule));
   if (options.slots.empty()) return bad("a worker needs a queue");

@@ -319,7 +319,7 @@ TEST_F(QueueTest, PollsOfAWorkerHaveABound) {
 TEST_F(QueueTest, WhatWorkersSayOfThemselvesHasBounds) {
   Make({.max_workers = 3});
   const auto refuses = [&](worker_api::Registration registration) {
-    registration.who.tenant = TenantId("public");
+    if (registration.who.tenant.value.empty()) registration.who.tenant = TenantId("public");
     if (registration.who.worker.empty()) registration.who.worker = "w";
     registration.who.incarnation = "one";
     if (registration.slots.empty()) registration.slots = {{"default", 1}};
@@ -330,6 +330,8 @@ TEST_F(QueueTest, WhatWorkersSayOfThemselvesHasBounds) {
   EXPECT_EQ(refuses({.who = {.worker = std::string(64, 'w')}}), "");
   EXPECT_NE(refuses({.who = {.worker = std::string(65, 'w')}}).find("no name"), std::string::npos);
   EXPECT_NE(refuses({.who = {.worker = "a/b"}}).find("\"a/b\" is no name"), std::string::npos);
+  EXPECT_NE(refuses({.who = {.tenant = TenantId("a b")}}).find("\"a b\" is no name of a tenant"),
+            std::string::npos);
   EXPECT_EQ(refuses({.slots = {{"q", 10'000}}}), "");
   EXPECT_NE(refuses({.slots = {{"q", 10'000}, {"r", 1}}}).find("10001 slots"), std::string::npos);
   EXPECT_NE(refuses({.slots = {{"q", 0}}}).find("no slots"), std::string::npos);

@@ -189,8 +189,24 @@ TEST_F(ExecutorsTest, ATenantsExecutorMustBeKnownAndItsTenantNamed) {
   ExpectRefused(Code::kInvalidArgument,
                 "no executor is called 'dor'; known: inline, process, door");
   options_.tenant_executors = {{"", "door"}};
-  ExpectRefused(Code::kInvalidArgument,
-                "RunnerOptions::tenant_executors: 'door' is for no tenant; name one");
+  ExpectRefused(
+      Code::kInvalidArgument,
+      "RunnerOptions::tenant_executors: \"\" is no name of a tenant; use 1 to 100 letters, "
+      "digits, _ . and -");
+}
+
+TEST_F(ExecutorsTest, TenantsAreNamedByWhatMayStandInAName) {
+  const std::string why =
+      R"(: "a b\n" is no name of a tenant; use 1 to 100 letters, digits, _ . and -)";
+  const RunnerOptions good = options_;
+  options_.tenant = "a b\n";
+  ExpectRefused(Code::kInvalidArgument, "RunnerOptions::tenant" + why);
+  options_ = good;
+  options_.tenant_weights["a b\n"] = 2;
+  ExpectRefused(Code::kInvalidArgument, "RunnerOptions::tenant_weights" + why);
+  options_ = good;
+  options_.tenant_executors["a b\n"] = "door";
+  ExpectRefused(Code::kInvalidArgument, "RunnerOptions::tenant_executors" + why);
 }
 
 TEST_F(ExecutorsTest, WhatAsksForMoreThanIsAllowedIsRefusedAtOnce) {

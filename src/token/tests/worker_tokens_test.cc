@@ -33,7 +33,7 @@ class WorkerToken : public testing::Test {
 };
 
 TEST_F(WorkerToken, SaysWhatWasClaimed) {
-  const WorkerClaims claims{.tenant = TenantId("té\"nant"),
+  const WorkerClaims claims{.tenant = TenantId("te.n-ant_1"),
                             .worker = "gpu-*",
                             .queues = {"a", "b_2"},
                             .issued_at = clock.now,
@@ -88,7 +88,9 @@ TEST_F(WorkerToken, RefusesWhatItWouldNotTake) {
   };
   const TenantId t("t");
   const std::string longest(64, 'w');
-  EXPECT_NE(fault({}).find("tenant"), std::string::npos);
+  for (const char* tenant : {"", "a b", "a\n"})
+    EXPECT_NE(fault({.tenant = TenantId(tenant)}).find("is no name of a tenant"),
+              std::string::npos);
   for (const std::string& name : {std::string(""), std::string("a b"), std::string("a*b"),
                                   std::string("é"), longest + "w", longest + "w*"})
     EXPECT_NE(fault({.tenant = t, .worker = name}).find("is no name"), std::string::npos) << name;

@@ -533,7 +533,7 @@ TEST_F(WorkerTest, OptionsOutOfBoundsAreNamed) {
   EXPECT_NE(fault(good).find("/nowhere"), std::string::npos);
   WorkerOptions bad = good;
   bad.tenant = TenantId();
-  EXPECT_EQ(fault(bad), "a worker needs a tenant");
+  EXPECT_EQ(fault(bad), R"("" is no name of a tenant; use 1 to 100 letters, digits, _ . and -)");
   bad = good;
   bad.name += "n";
   EXPECT_NE(fault(bad).find("is no name of a worker"), std::string::npos);

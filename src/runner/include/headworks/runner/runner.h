@@ -58,7 +58,8 @@ struct RunnerOptions {
   /// Where the state lives: "sqlite:PATH", or "memory:" (nothing survives; for tests).
   /// Empty = DefaultDatabaseUrl().
   std::string database_url;
-  /// Whose runs this runner starts and sees.
+  /// Whose runs this runner starts and sees; 1 to 100 letters, digits, `_`, `.` and `-`, as all
+  /// names of tenants.
   std::string tenant = "public";
 
   /// Commands (`run`, `exec`) that run at once.  0 = twice the number of processors.
