@@ -120,19 +120,20 @@ std::string NameRuns(const std::vector<model::RunHeader>& runs) {
   return text + (runs.size() > kMost ? fmt::format(" and {} more", runs.size() - kMost) : "");
 }
 
-/// Whether its workflow keeps a pending run waiting, as far as can be told: a rate may.
-bool WaitsForPlace(const RunView& view) {
+/// Whether its workflow keeps a pending run waiting, as far as can be told.
+bool WaitsForPlace(const RunView& view, Instant now) {
   const model::WorkflowDefinition& definition = view.workflow->definition();
   const auto full = [](int most, const std::vector<model::RunHeader>& holders) {
     return most > 0 && holders.size() >= std::min(static_cast<std::size_t>(most), kMostPicked);
   };
   const auto& concurrency = definition.concurrency;
   return full(definition.max_active_runs, view.active) ||
-         (concurrency && (concurrency->rate > 0 || full(concurrency->limit, view.active_with_key)));
+         (concurrency && ((view.next_start && *view.next_start > now) ||
+                          full(concurrency->limit, view.active_with_key)));
 }
 
 /// Which limits of its workflow a pending run may wait for, and who has the places.
-void ExplainPlaces(const RunView& view, std::vector<std::string>& lines) {
+void ExplainPlaces(const RunView& view, Instant now, std::vector<std::string>& lines) {
   const model::WorkflowDefinition& definition = view.workflow->definition();
   const auto add = [&](const std::string& whose, int most, std::string_view setting,
                        const std::vector<model::RunHeader>& holders) {
@@ -151,9 +152,29 @@ void ExplainPlaces(const RunView& view, std::vector<std::string>& lines) {
                         *view.header.concurrency_key);
   if (concurrency->limit > 0)
     add(whose, concurrency->limit, "concurrency.limit", view.active_with_key);
-  if (concurrency->rate > 0)
-    lines.push_back(fmt::format("of {} at most {} runs start within {} (concurrency.rate)", whose,
-                                concurrency->rate, FormatDuration(concurrency->rate_per)));
+  if (concurrency->rate == 0) return;
+  lines.push_back(fmt::format(
+      "of {} at most {} runs start within {} (concurrency.rate){}", whose, concurrency->rate,
+      FormatDuration(concurrency->rate_per),
+      view.next_start && *view.next_start > now
+          ? fmt::format("; the next one may at {} (in {})", FormatInstant(*view.next_start),
+                        FormatDuration(*view.next_start - now))
+          : ""));
+}
+
+/// What keeps a pending run that its own limits let start.
+void ExplainAdmission(const RunView& view, bool engine_live, std::vector<std::string>& lines) {
+  if (engine_live && view.max_in_memory > 0 && view.under_way >= view.max_in_memory)
+    return lines.push_back(
+        fmt::format("{} runs are under way, and an engine holds as many at a time "
+                    "(max_runs_in_memory): the run is taken up when there is room",
+                    view.under_way));
+  lines.push_back("the run is accepted and not yet taken up by an engine");
+  if (engine_live && view.under_way > 0)
+    lines.push_back(
+        fmt::format("{} runs of its tenant are under way; an engine holds at most {} of "
+                    "all tenants at a time (max_runs_in_memory)",
+                    view.under_way, view.max_in_memory));
 }
 
 /// What keeps a whole run from going on.
@@ -170,9 +191,10 @@ void ExplainRun(const RunView& view, bool engine_live, Instant now,
   if (header.cancel_requested_at != Instant{})
     lines.push_back(fmt::format("the run is being cancelled{}: no further task of it starts",
                                 Ago(header.cancel_requested_at, now)));
-  if (header.state == model::RunState::kPending && !WaitsForPlace(view))
-    lines.push_back("the run is accepted and not yet taken up by an engine");
-  if (header.state == model::RunState::kPending) ExplainPlaces(view, lines);
+  if (header.state == model::RunState::kPending) {
+    if (!WaitsForPlace(view, now)) ExplainAdmission(view, engine_live, lines);
+    ExplainPlaces(view, now, lines);
+  }
   if (header.reset.kind != model::ResetCursor::Kind::kNone)
     lines.push_back("a rerun or mark is still being applied; nothing is queued meanwhile");
   if (!engine_live)
@@ -213,8 +235,10 @@ void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& 
   if (const model::AttemptRecord* last = view.LastAttempt(task)) {
     const bool no_more =
         last->outcome.verdict == model::Verdict::kRetry && state.state == TaskState::kFailed;
+    // A task that was given up is so by no end of its own.
     lines.push_back(fmt::format(
-        "its last attempt, try {}, {} {} ({})", last->try_no,
+        "{}, try {}, {} {} ({})",
+        last->epoch == state.epoch ? "its last attempt" : "an earlier attempt", last->try_no,
         CameTooLate(*last) ? "came too late to count: it ended in" : "ended in",
         no_more ? "failure" : model::VerdictName(last->outcome.verdict), DescribeEnd(view, *last)));
     if (!last->outcome.error.empty() && !StoppedByDeadline(view, *last))

@@ -106,8 +106,31 @@ Status RunReader::ReadPlaces(Runner& runner, RunView& view) {
     return {};
   };
   if (definition.max_active_runs > 0) HEADWORKS_TRY(read(std::nullopt, view.active));
-  if (definition.concurrency && view.header.concurrency_key)
+  if (const auto& concurrency = definition.concurrency;
+      concurrency && view.header.concurrency_key) {
     HEADWORKS_TRY(read(view.header.concurrency_key, view.active_with_key));
+    const auto rate = static_cast<std::size_t>(concurrency->rate);
+    if (rate > 0) {
+      HEADWORKS_ASSIGN(const auto starts,
+                       runner.query().ListStarts(view.header.name, *view.header.concurrency_key,
+                                                 context_.clock.Now() - concurrency->rate_per));
+      if (starts.size() >= rate)
+        view.next_start = starts[starts.size() - rate] + concurrency->rate_per;
+    }
+  }
+  return CountUnderWay(runner, view);
+}
+
+Status RunReader::CountUnderWay(Runner& runner, RunView& view) {
+  view.max_in_memory = context_.settings().runner.max_runs_in_memory;
+  store::RunQuery::RunFilter filter{.states = {model::RunState::kRunning}};
+  while (view.under_way < view.max_in_memory) {
+    filter.limit = std::min<std::size_t>(kPage, view.max_in_memory - view.under_way);
+    HEADWORKS_ASSIGN(const auto page, runner.query().ListRuns(tenant_, filter));
+    view.under_way += page.size();
+    if (page.size() < filter.limit) break;
+    filter.before = page.back().header.run_no;
+  }
   return {};
 }
 

@@ -33,6 +33,12 @@ struct RunView {
   /// Of a pending run: those that have the places it may wait for, by `max_active_runs` and by its
   /// concurrency key; by ReadLimits.
   std::vector<model::RunHeader> active, active_with_key;
+  /// ... when its `concurrency.rate` lets the next one start; nothing = at once.  By ReadLimits.
+  std::optional<Instant> next_start;
+  /// ... how many of its tenant are under way, at most `max_in_memory`, and how many of all tenants
+  /// an engine with the settings of this command holds in memory.  By ReadLimits.
+  std::size_t under_way = 0;
+  std::size_t max_in_memory = 0;
   /// Why an attempt had not started in time, by the last look.
   std::map<TaskNo, std::string> overdue;
   /// Executor and holder of tasks that are queued or running.
@@ -84,6 +90,7 @@ class RunReader {
  private:
   Status ReadExpressionErrors(Runner& runner, RunView& view);
   Status ReadPlaces(Runner& runner, RunView& view);
+  Status CountUnderWay(Runner& runner, RunView& view);
   /// All task rows, and the holders of those that are live.
   Result<std::vector<model::StoredTask>> ReadRows(Runner& runner, RunView& view);
 

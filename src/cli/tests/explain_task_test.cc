@@ -203,6 +203,60 @@ TEST_F(ExplainTaskTest, RunThatWaitsForAPlaceIsWithTheEngine) {
                               " (concurrency.limit): run 1 (running), run 2 (running)\n");
 }
 
+TEST_F(ExplainTaskTest, ARunThatARateHoldsUpSaysWhenTheNextMayStart) {
+  auto definition = view_.workflow->definition();
+  definition.concurrency = {.rate = 2, .rate_per = seconds(60)};
+  view_.workflow = *model::Workflow::Create(definition);
+  view_.header.name = definition.name;
+  view_.header.state = model::RunState::kPending;
+  view_.header.concurrency_key = "";
+  const std::string rate = "of workflow w at most 2 runs start within 1m00s (concurrency.rate)";
+  view_.next_start = kNow + seconds(20);
+  EXPECT_EQ(Explain("a"), "task a of run 7 is waiting\n" + rate + "; the next one may at " +
+                              FormatInstant(kNow + seconds(20)) + " (in 20.0s)\n");
+  for (const auto next : {std::optional<Instant>(), std::optional(kNow)}) {
+    view_.next_start = next;
+    EXPECT_EQ(Explain("a"),
+              "task a of run 7 is waiting\n"
+              "the run is accepted and not yet taken up by an engine\n" +
+                  rate + "\n");
+  }
+}
+
+TEST_F(ExplainTaskTest, ARunForWhichThereIsNoRoomInMemorySaysSo) {
+  view_.header.state = model::RunState::kPending;
+  view_.max_in_memory = 5;
+  view_.under_way = 4;
+  EXPECT_NE(
+      Explain("a").find("not yet taken up by an engine\n4 runs of its tenant are under way; an "
+                        "engine holds at most 5 of all tenants at a time "
+                        "(max_runs_in_memory)\n"),
+      std::string::npos)
+      << Explain("a");
+  view_.under_way = 5;
+  EXPECT_EQ(
+      Explain("a"),
+      "task a of run 7 is waiting\n5 runs are under way, and an engine holds as many at a time "
+      "(max_runs_in_memory): the run is taken up when there is room\n");
+  EXPECT_NE(Explain("a", false).find("not yet taken up by an engine\nno engine is running"),
+            std::string::npos);
+}
+
+TEST_F(ExplainTaskTest, ATaskThatWasGivenUpDoesNotTakeAnEarlierEndForItsOwn) {
+  task("a").state = TaskState::kFailed;
+  task("a").reason = model::Reason::kPendingTimeout;
+  task("a").epoch = Epoch(2);
+  model::AttemptRecord attempt;
+  attempt.task = No("a");
+  attempt.epoch = Epoch(1);
+  attempt.queued_at = kNow;
+  attempt.outcome.verdict = model::Verdict::kSucceeded;
+  view_.AddAttempt(attempt);
+  EXPECT_NE(Explain("a").find("an earlier attempt, try 1, ended in succeeded"), std::string::npos)
+      << Explain("a");
+  EXPECT_EQ(Explain("a").find("its last attempt"), std::string::npos);
+}
+
 TEST_F(ExplainTaskTest, SettledSaysHowItEnded) {
   task("a").state = TaskState::kFailed;
   task("a").reason = model::Reason::kExitCode;
