@@ -24,10 +24,12 @@ void Engine::WatchStart(const Slot& slot, const LiveRef& ref) {
 void Engine::WatchStartUntil(const LiveRef& ref, Duration due) {
   unstarted_.push_back({ref, due});
   std::ranges::push_heap(unstarted_, std::greater<>{});
-  if (const auto overcome = overcome_failures_.find(ref); overcome != overcome_failures_.end())
-    overcome->second.watched = due;
+  watched_.insert_or_assign(ref, due);
   if (unstarted_.size() < tidy_unstarted_at_) return;
-  std::erase_if(unstarted_, [this](const Unstarted& waits) { return !WaitsForStart(waits); });
+  std::erase_if(watched_, [this](const auto& watched) {
+    return !WaitsForStart({watched.first, watched.second});
+  });
+  std::erase_if(unstarted_, [this](const Unstarted& waits) { return !IsWatched(waits); });
   std::ranges::make_heap(unstarted_, std::greater<>{});
   tidy_unstarted_at_ = std::max(kFewTimers, 2 * unstarted_.size());
 }
@@ -39,11 +41,13 @@ bool Engine::IsUnstarted(const LiveRef& ref) const {
   return task.epoch == ref.epoch && (task.state == model::TaskState::kQueued || task.zombie);
 }
 
+bool Engine::IsWatched(const Unstarted& waits) const {
+  const auto watched = watched_.find(waits.ref);
+  return watched != watched_.end() && watched->second == waits.due;
+}
+
 bool Engine::WaitsForStart(const Unstarted& waits) const {
-  // Its executor may have had it, then nobody, then its executor again.
-  const auto overcome = overcome_failures_.find(waits.ref);
-  return (overcome == overcome_failures_.end() || overcome->second.watched == waits.due) &&
-         !soft_failures_.contains(waits.ref) && IsUnstarted(waits.ref);
+  return !soft_failures_.contains(waits.ref) && IsUnstarted(waits.ref);
 }
 
 void Engine::CheckUnstarted() {
@@ -52,6 +56,8 @@ void Engine::CheckUnstarted() {
     std::ranges::pop_heap(unstarted_, std::greater<>{});
     const Unstarted waits = unstarted_.back();
     unstarted_.pop_back();
+    if (!IsWatched(waits)) continue;
+    watched_.erase(waits.ref);
     if (!WaitsForStart(waits)) {
       if (!IsUnstarted(waits.ref)) DropOverdue(waits.ref);
       continue;

@@ -91,7 +91,7 @@ void Engine::PerformSlot(Slot& slot, Effects& effects) {
   for (const auto& cancel : changes.cancels) CancelAttempt(slot, cancel.task, cancel.epoch);
   for (const auto& timer : changes.timers) PushTimer(slot, timer, clock_.Now());
   for (const auto& asked : changes.evaluate) Ask(slot, asked);
-  if (!changes.attempts.empty()) ReleaseHeld(slot);
+  if (!changes.attempts.empty()) grant_more_ |= ReleaseHeld(slot);
   if (changes.more) Continue(slot, model::ContinueRun{});
   CountActive(slot);
   if (observer_) Tell(slot, effects.told);

@@ -1,6 +1,7 @@
 #include "headworks/engine/pools.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace headworks::engine {
 
@@ -20,17 +21,18 @@ void Pools::SetLimits(const TenantId& tenant, std::span<const store::PoolRecord>
     const auto here = pool++;
     if (std::ranges::find(pools, here->first.second, &store::PoolRecord::name) != pools.end())
       continue;
-    SetLimit(here->second, 0);
+    SetLimit(here, 0);
     if (here->second.idle()) pools_.erase(here);
   }
   for (const store::PoolRecord& record : pools)
-    SetLimit(pools_[{tenant.value, record.name}], record.limit);
+    SetLimit(pools_.try_emplace({tenant.value, record.name}).first, record.limit);
   read_at_.insert_or_assign(tenant.value, now);
-  changed_ = true;
 }
 
-void Pools::SetLimit(Pool& pool, int limit) {
+void Pools::SetLimit(Pooled::iterator at, int limit) {
+  Pool& pool = at->second;
   if (pool.limit == limit) return;
+  Changed(at);
   pool.limit = limit;
   aside_ -= pool.aside.size();
   auto asks = std::exchange(pool.line, {});
@@ -43,6 +45,18 @@ void Pools::SetLimit(Pool& pool, int limit) {
   aside_ += pool.aside.size();
 }
 
+void Pools::Changed(Pooled::iterator pool) {
+  if (!std::exchange(pool->second.changed, true)) changed_.push_back(pool);
+}
+
+void Pools::SetDue(Pooled::iterator pool, std::optional<Duration> due) {
+  std::optional<Duration>& now = pool->second.due;
+  if (now == due) return;
+  if (now) due_.erase({*now, pool->first});
+  now = due;
+  if (now) due_.emplace(*now, pool->first);
+}
+
 bool Pools::IsFresh(const TenantId& tenant, Duration now) const {
   const auto read = read_at_.find(tenant.value);
   return read != read_at_.end() && now < read->second + kFresh;
@@ -50,11 +64,8 @@ bool Pools::IsFresh(const TenantId& tenant, Duration now) const {
 
 std::vector<TenantId> Pools::Stale(Duration now) const {
   std::vector<TenantId> tenants;
-  for (const auto& [key, pool] : pools_) {
-    TenantId tenant(key.first);
-    if (pool.waits() && !IsFresh(tenant, now) && (tenants.empty() || tenants.back() != tenant))
-      tenants.push_back(std::move(tenant));
-  }
+  for (const auto& [tenant, asks] : waiting_)
+    if (!IsFresh(TenantId(tenant), now)) tenants.emplace_back(tenant);
   return tenants;
 }
 
@@ -86,7 +97,8 @@ void Pools::Wait(const PermitAsk& ask) {
   if (&line == &pool->second.aside) ++aside_;
   line.insert_or_assign(place, Ask{ask.weight, ask.ready, std::nullopt});
   asks_.insert_or_assign({ask.ready.run, ask.ready.task}, Standing{pool, place});
-  changed_ = true;
+  ++waiting_[ask.tenant.value];
+  Changed(pool);
 }
 
 void Pools::Take(const TenantId& tenant, const std::string& pool, int weight, RunNo run,
@@ -102,16 +114,18 @@ void Pools::Free(RunNo run, Epoch epoch) {
   if (holding == held_.end()) return;
   holding->second.pool->second.delta -= holding->second.weight;
   freed_.push_back(holding->first);
-  changed_ = true;
+  Changed(holding->second.pool);
 }
 
 void Pools::BeginRound() {
-  for (const auto& [holder, holding] : taken_) holding.pool->second.delta -= holding.weight;
+  for (const auto& [holder, holding] : taken_) {
+    holding.pool->second.delta -= holding.weight;
+    Changed(holding.pool);
+  }
   for (const Holder& holder : freed_) {
     const Holding& holding = held_.at(holder);
     holding.pool->second.delta += holding.weight;
   }
-  changed_ = changed_ || !taken_.empty();
   taken_.clear();
   freed_.clear();
 }
@@ -138,8 +152,10 @@ void Pools::Erase(std::map<std::pair<RunNo, TaskNo>, Standing>::iterator ask) {
   Pool& pool = ask->second.pool->second;
   if (pool.line.erase(ask->second.place) + pool.passed.erase(ask->second.place) == 0)
     aside_ -= pool.aside.erase(ask->second.place);
+  Changed(ask->second.pool);
+  const auto waiting = waiting_.find(ask->second.pool->first.first);
+  if (--waiting->second == 0) waiting_.erase(waiting);
   asks_.erase(ask);
-  changed_ = true;
 }
 
 void Pools::Forget(RunNo run, TaskNo task) {
@@ -172,28 +188,39 @@ std::vector<store::Permit> Pools::Held() const {
 
 std::vector<PermitAsk> Pools::Reserve(Duration now) {
   std::vector<PermitAsk> reserved;
-  if (!changed_ && now < due_) return reserved;
-  changed_ = false;
-  due_ = Duration::max();
-  for (auto& [key, pool] : pools_) {
-    std::int64_t left = pool.free();
-    for (auto next = pool.line.begin(); next != pool.line.end() && left > 0;) {
-      const auto here = next++;
-      Ask& ask = here->second;
-      if (GaveUp(ask, now)) {
-        pool.passed.insert(pool.line.extract(here));
-        continue;
-      }
-      if (ask.weight > left) break;  // what is free is saved up for this one
-      left -= ask.weight;
-      if (!ask.reserved_at) {
-        ask.reserved_at = now;
-        reserved.push_back({TenantId(key.first), key.second, ask.weight, ask.ready});
-      }
-      due_ = std::min(due_, *ask.reserved_at + kReserved);
-    }
+  while (!due_.empty() && due_.begin()->first <= now) {
+    const auto pool = pools_.find(due_.begin()->second);
+    SetDue(pool, std::nullopt);
+    Changed(pool);
+  }
+  for (const auto pool : std::exchange(changed_, {})) {
+    pool->second.changed = false;
+    Reserve(pool, now, reserved);
   }
   return reserved;
+}
+
+void Pools::Reserve(Pooled::iterator at, Duration now, std::vector<PermitAsk>& reserved) {
+  ++looks_;
+  Pool& pool = at->second;
+  std::optional<Duration> due;
+  std::int64_t left = pool.free();
+  for (auto next = pool.line.begin(); next != pool.line.end() && left > 0;) {
+    const auto here = next++;
+    Ask& ask = here->second;
+    if (GaveUp(ask, now)) {
+      pool.passed.insert(pool.line.extract(here));
+      continue;
+    }
+    if (ask.weight > left) break;  // what is free is saved up for this one
+    left -= ask.weight;
+    if (!ask.reserved_at) {
+      ask.reserved_at = now;
+      reserved.push_back({TenantId(at->first.first), at->first.second, ask.weight, ask.ready});
+    }
+    due = std::min(due.value_or(Duration::max()), *ask.reserved_at + kReserved);
+  }
+  SetDue(at, due);
 }
 
 }  // namespace headworks::engine

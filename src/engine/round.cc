@@ -620,10 +620,12 @@ void Engine::Grant(const ReadyTask& next, std::vector<Work>& works) {
   const auto found = slots_.find(next.run);
   if (found == slots_.end()) return;
   Slot& slot = *found->second;
-  if (slot.run.tasks[next.task.value].state != model::TaskState::kReady)
-    return ReleaseHeld(slot);  // its place is another's
-  if (AtMaxParallel(slot)) return Hold(slot, next);
-  if (!GetPermits(slot, next, works)) return;
+  const bool ready = slot.run.tasks[next.task.value].state == model::TaskState::kReady;
+  if (ready && AtMaxParallel(slot)) return Hold(slot, next);
+  if (!ready || !GetPermits(slot, next, works)) {
+    grant_more_ |= ReleaseHeld(slot);  // its place is another's, whose lane may have had its turn
+    return;
+  }
   Visit(slot);
   works.push_back(EventOf(slot, model::QueueTask{next.task}));
   if (const auto stepped = StepSlot(slot, model::QueueTask{next.task}); !stepped)

@@ -144,7 +144,8 @@ void Engine::RestoreAttempts(Slot& slot, const store::RunImage& image,
     if (soft != soft_failures_.end() && soft->second.answers == kAnsweredNo) continue;
     const bool mine = holder != holders.end() && *holder->second == options_.owner;
     if (mine && soft == soft_failures_.end() &&
-        slot.run.tasks[offer.task.value].state == model::TaskState::kQueued)
+        slot.run.tasks[offer.task.value].state == model::TaskState::kQueued &&
+        !watched_.contains(ref))  // a run that comes back keeps its clock
       WatchStart(slot, ref);
     if (!mine || (soft != soft_failures_.end() && soft->second.answers == kInDoubt))
       Doubt(MakeAttempt(slot, offer.task, offer.epoch));
@@ -189,7 +190,8 @@ void Engine::Hold(Slot& slot, const ReadyTask& ready) {
   slot.held[{lane, LineOf(lane, slot.run.header.tenant, task).second}].push(ready);
 }
 
-void Engine::ReleaseHeld(Slot& slot) {
+bool Engine::ReleaseHeld(Slot& slot) {
+  bool any = false;
   const auto limit = static_cast<std::uint32_t>(slot.run.workflow->definition().max_parallel);
   // So many of each line, for others may have no credit (I11); what is too many is held again.
   for (auto line = slot.held.begin(); line != slot.held.end();) {
@@ -197,10 +199,12 @@ void Engine::ReleaseHeld(Slot& slot) {
     for (std::uint32_t live = slot.run.live; live < limit && !held.empty(); ++live) {
       const ReadyTask next = held.top();
       held.pop();
+      any = true;
       PushReady(slot.run.header.tenant, slot.run.workflow->task(next.task), next);
     }
     line = held.empty() ? slot.held.erase(line) : std::next(line);
   }
+  return any;
 }
 
 void Engine::PushTimer(const Slot& slot, const model::Changes::Timer& timer, Instant now) {

@@ -146,6 +146,37 @@ TEST_P(OverdueTest, HoweverShortItsTimeItIsAskedAboutOnceASecondAtMost) {
   }
 }
 
+TEST_P(OverdueTest, ARunThatComesBackAgainAndAgainIsAskedAboutNoOftener) {
+  const RunNo run = Start(1, [](model::Task& task) { task.start_timeout = 1min; });
+  const RunNo other = Start();
+  platform_.says = Pending{"waits for a worker", true};
+  Pass(2s);
+  bool failed = true;
+  store_.before = [&](const store::Round&) -> Status {
+    if (std::exchange(failed, true)) return {};
+    return Error{Code::kInternal, "refused"};
+  };
+  for (int failure = 0; failure < 5; ++failure) {
+    failed = false;
+    const auto kind =
+        failure % 2 == 0 ? control::CommandKind::kPause : control::CommandKind::kResume;
+    for (const RunNo of : {run, other})  // two, so that their round is halved
+      engine_.Execute({.tenant = tenant_, .kind = kind, .run = of},
+                      [](const Status& done) { EXPECT_TRUE(done); });
+    Pass(1s);
+    EXPECT_TRUE(failed);
+  }
+  EXPECT_EQ(Row(run).state, TaskState::kQueued);
+  Pass(51s);
+  EXPECT_EQ(platform_.inspections, 0) << "its clock did not begin anew";
+  Pass(3s);
+  platform_.inspections = 0;
+  Pass(5min);
+  EXPECT_GE(platform_.inspections, 5);
+  EXPECT_LE(platform_.inspections, 6);
+  platform_.EndAll(Verdict::kSucceeded);
+}
+
 TEST_P(OverdueTest, WhatNobodyKnowsAlarmsAndCountsTowardsTheSameBound) {
   const RunNo run = Start(1, [](model::Task& task) { task.start_timeout = 1min; });
   platform_.says = Pending{"no node is free"};

@@ -96,6 +96,38 @@ TEST_F(PermitsTest, WaitingTakesNoCredit) {
   EXPECT_EQ(engine_.stats().permits_held, 1U);
 }
 
+TEST_F(PermitsTest, ATaskThatWaitsForPermitsKeepsNoPlaceOfItsRun) {
+  SetPool("gpu", 1);
+  const RunNo holder = Begin(*Weights("holder", {1}));
+  auto definition = Weights("w", {0, 1, 1, 0, 0})->definition();
+  definition.max_parallel = 1;
+  const RunNo run = Begin(*Put(std::move(definition)));
+  ASSERT_EQ(dispatcher_.taken.size(), 2U);
+  for (const std::uint32_t task : {0U, 3U, 4U}) {
+    ASSERT_EQ(dispatcher_.taken.size(), 2U);
+    EXPECT_EQ(dispatcher_.taken.back().key.task, TaskNo(task));
+    End(run, task);
+    Tick(3);
+  }
+  EXPECT_EQ(dispatcher_.taken.size(), 1U);
+  EXPECT_EQ(engine_.stats().tasks_for_permits, 2U);
+  End(holder, 0);
+  Tick(2);
+  ASSERT_EQ(dispatcher_.taken.size(), 1U);
+  EXPECT_EQ(dispatcher_.taken.back().key.task, TaskNo(1));
+}
+
+TEST_F(PermitsTest, WhatMaxParallelLetsInIsQueuedWithoutWaitingForNews) {
+  auto definition = Tasks("w", 2);
+  definition.max_parallel = 1;
+  const RunNo run = Begin(*Put(std::move(definition)));
+  End(run, 0);
+  EXPECT_LE(engine_.Tick(), clock_.Monotonic());
+  engine_.Tick();
+  ASSERT_EQ(dispatcher_.taken.size(), 1U);
+  EXPECT_EQ(dispatcher_.taken[0].key.task, TaskNo(1));
+}
+
 TEST_F(PermitsTest, HigherPriorityComesFirstThenTheOlder) {
   SetPool("gpu", 1);
   auto definition = Tasks("w", 4);
@@ -653,6 +685,46 @@ TEST_F(PoolsTest, AsksAboveTheLimitAreNotWalked) {
   Limit(3);
   EXPECT_EQ(pools_.in_line(tenant_, "gpu"), 1'000U);
   EXPECT_EQ(Reserve(), (std::vector{RunNo(2)})) << "the first of them";
+}
+
+TEST_F(PoolsTest, OnlyWhatChangedIsLookedAt) {
+  constexpr std::uint64_t kPools = 1'000;
+  const auto ask = [&](std::uint64_t pool, int rank) {
+    PermitAsk asked = Ask(rank, 1);
+    asked.tenant = TenantId("t" + std::to_string(pool));
+    return asked;
+  };
+  std::vector<PermitAsk> holding;
+  for (std::uint64_t pool = 0; pool < kPools; ++pool) {
+    const store::PoolRecord record{.name = "gpu", .limit = 1};
+    holding.push_back(ask(pool, 0));
+    pools_.SetLimits(holding.back().tenant, std::span(&record, 1), now_);
+    pools_.Take(holding.back().tenant, "gpu", 1, holding.back().ready.run, TaskNo(0), Epoch(1));
+    pools_.Committed();
+    pools_.Wait(ask(pool, 1));
+    pools_.Wait(ask(pool, 2));
+  }
+  EXPECT_TRUE(Reserve().empty());
+  EXPECT_EQ(pools_.looks(), kPools);
+  Free(holding[7]);
+  Free(holding[9]);
+  EXPECT_EQ(Reserve().size(), 2U);
+  EXPECT_EQ(pools_.looks(), kPools + 2);
+  EXPECT_TRUE(Reserve().empty());
+  EXPECT_EQ(pools_.looks(), kPools + 2);
+  EXPECT_EQ(pools_.due(), now_ + Pools::kReserved);
+  now_ = pools_.due();
+  EXPECT_EQ(Reserve().size(), 2U) << "the next there";
+  EXPECT_EQ(pools_.looks(), kPools + 4);
+  pools_.Take(TenantId("t7"), "gpu", 1, RunNo(1'000'000), TaskNo(0), Epoch(1));
+  pools_.BeginRound();
+  static_cast<void>(Reserve());
+  EXPECT_EQ(pools_.looks(), kPools + 5) << "what it took is free again";
+  EXPECT_EQ(pools_.Stale(now_ + Pools::kFresh).size(), kPools);
+  for (std::int64_t run = 1; run <= static_cast<std::int64_t>(order_); ++run)
+    pools_.Forget(RunNo(run));
+  EXPECT_TRUE(pools_.Stale(now_ + Pools::kFresh).empty());
+  EXPECT_EQ(pools_.waiting(), 0U);
 }
 
 TEST_F(PoolsTest, LoweredLimitLetsHoldersFinishFirst) {

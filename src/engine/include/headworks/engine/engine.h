@@ -222,7 +222,6 @@ class Engine final : public executor::AttemptSink,
     int answers = 0;        // soft ones so far, or kAnsweredNo, kInDoubt
     Duration due{0};        // of its one timer, monotonic; others are not wanted.  0 = none
     int last_hurried = -1;  // so many answers it had when a recovery last brought that forward
-    Duration watched{0};    // once it is dispatched: when it is to have started
   };
   /// An attempt that its executor has, and that has yet to start.
   struct Unstarted {
@@ -335,8 +334,10 @@ class Engine final : public executor::AttemptSink,
   // overdue.cc
   /// Its executor has taken it: from now on it is to start within its `start_timeout`.
   void WatchStart(const Slot& slot, const LiveRef& ref);
+  /// In place of the time that was set before, if any.
   void WatchStartUntil(const LiveRef& ref, Duration due);
   bool IsUnstarted(const LiveRef& ref) const;
+  bool IsWatched(const Unstarted& waits) const;
   bool WaitsForStart(const Unstarted& waits) const;
   void CheckUnstarted();
   /// What the executor of an attempt says that has not started.  `in_line`: as Pending::in_line.
@@ -533,7 +534,8 @@ class Engine final : public executor::AttemptSink,
   void PushReady(const TenantId& tenant, const model::Task& task, const ReadyTask& ready);
   /// It waits until fewer attempts of its run are live.
   void Hold(Slot& slot, const ReadyTask& ready);
-  void ReleaseHeld(Slot& slot);
+  /// Whether there was one that may compete for credit again.
+  bool ReleaseHeld(Slot& slot);
   void PushTimer(const Slot& slot, const model::Changes::Timer& timer, Instant now);
   Status ReserveRunNos();
   Result<RunNo> NextRunNo();
@@ -582,7 +584,7 @@ class Engine final : public executor::AttemptSink,
   std::size_t round_states_ = 0;                    // task states that were read for it
   std::size_t round_rows_ = 0;
   std::size_t round_bytes_ = 0;
-  bool grant_more_ = false;  // the round was full before all had been asked for
+  bool grant_more_ = false;  // there may be credit for more than the round asked for
   std::unordered_map<std::string, control::Started> round_start_keys_;
   ActiveRuns active_runs_;
   Pools pools_;
@@ -601,6 +603,7 @@ class Engine final : public executor::AttemptSink,
   std::map<LiveRef, Soft> overcome_failures_;
   std::vector<Unstarted> unstarted_;  // a min-heap; at most about half has started or ended
   std::size_t tidy_unstarted_at_ = kFewTimers;
+  std::map<LiveRef, Duration> watched_;  // the one entry of unstarted_ that counts
   std::map<LiveRef, Overdue> overdue_;
   std::vector<LateAnswer> late_;  // the store did not answer
   std::unordered_map<RunNo, std::vector<Work>> stuck_works_;

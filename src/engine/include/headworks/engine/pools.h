@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -69,7 +70,9 @@ class Pools {
   /// Those that could have their permits now, each once per reservation: they compete for credit.
   std::vector<PermitAsk> Reserve(Duration now);
   /// When to call Reserve again though nothing has changed, by the monotonic clock.
-  Duration due() const { return due_; }
+  Duration due() const { return due_.empty() ? Duration::max() : due_.begin()->first; }
+  /// Pools at which Reserve has looked: those alone that changed, or were due.
+  std::uint64_t looks() const { return looks_; }
 
   std::size_t waiting() const { return asks_.size(); }
   /// Of these, what waits until a limit is raised.
@@ -95,12 +98,14 @@ class Pools {
     std::int64_t used = 0;   // committed
     std::int64_t delta = 0;  // of the round under way
     std::map<Place, Ask> line;
-    std::map<Place, Ask> aside;   // above the limit
-    std::map<Place, Ask> passed;  // gave up what was reserved for them
+    std::map<Place, Ask> aside;     // above the limit
+    std::map<Place, Ask> passed;    // gave up what was reserved for them
+    bool changed = false;           // then it is in changed_
+    std::optional<Duration> due{};  // then it is in due_
     std::map<Place, Ask>& LineOf(int weight) { return weight > limit ? aside : line; }
     std::int64_t free() const { return limit - used - delta; }
     bool waits() const { return !(line.empty() && aside.empty() && passed.empty()); }
-    bool idle() const { return !waits() && used == 0 && delta == 0; }
+    bool idle() const { return !waits() && used == 0 && delta == 0 && !changed && !due; }
   };
   using Key = std::pair<std::string, std::string>;  // tenant, pool
   using Pooled = std::map<Key, Pool>;
@@ -117,7 +122,11 @@ class Pools {
 
   static Place PlaceOf(const ReadyTask& ready) { return {ready.rank, ready.order}; }
   static bool GaveUp(const Ask& ask, Duration now);
-  void SetLimit(Pool& pool, int limit);
+  void SetLimit(Pooled::iterator at, int limit);
+  /// Reserve is to look at it.
+  void Changed(Pooled::iterator pool);
+  void SetDue(Pooled::iterator pool, std::optional<Duration> due);
+  void Reserve(Pooled::iterator at, Duration now, std::vector<PermitAsk>& reserved);
   void Erase(std::map<std::pair<RunNo, TaskNo>, Standing>::iterator ask);
 
   Pooled pools_;
@@ -126,10 +135,12 @@ class Pools {
   std::vector<std::pair<Holder, Holding>> taken_;  // in the round under way
   std::vector<Holder> freed_;
   std::map<std::pair<RunNo, TaskNo>, Standing> asks_;
+  std::map<std::string, std::size_t> waiting_;  // by tenant; none is 0
   std::int64_t used_ = 0;
   std::size_t aside_ = 0;
-  bool changed_ = false;
-  Duration due_ = Duration::max();
+  std::vector<Pooled::iterator> changed_;
+  std::set<std::pair<Duration, Key>> due_;
+  std::uint64_t looks_ = 0;
 };
 
 }  // namespace headworks::engine
