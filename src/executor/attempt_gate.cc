@@ -6,8 +6,15 @@
 namespace headworks::executor {
 
 Result<std::string> AttemptGate::Admit(const Attempt& attempt) {
-  return issuer_.MintStart(attempt.key, attempt.try_no,
-                           attempt.task().start_timeout + options_.pending_timeout);
+  return issuer_.MintStart(attempt.key, attempt.try_no, StartValid(attempt));
+}
+
+Status AttemptGate::CheckAdmission(const Attempt& attempt) const {
+  return issuer_.CheckStart(attempt.key, attempt.try_no, StartValid(attempt));
+}
+
+Duration AttemptGate::StartValid(const Attempt& attempt) const {
+  return attempt.task().start_timeout + options_.pending_timeout;
 }
 
 void AttemptGate::Open(AttemptSink& sink, std::string_view start_token, std::string holder,

@@ -252,9 +252,9 @@ OfferResult Impl::Offer(const Attempt& attempt) {
     lock.unlock();
     if (std::string why = WhyNotElsewhere(attempt); !why.empty())
       return NotTaken(DispatchError::kValidation, std::move(why));
-    // Whoever gets it will need one; that one is made then, because it may wait for long.
-    if (const auto token = gate_.Admit(attempt); !token)
-      return NotTaken(DispatchError::kContext, token.error().message);
+    // Its start token is made for whoever gets it.
+    if (const Status good = gate_.CheckAdmission(attempt); !good)
+      return NotTaken(DispatchError::kContext, good.error().message);
     checked = true;
   }
   Make(calls);
@@ -303,7 +303,7 @@ void Impl::WaitLocked(Entry& entry, Calls& calls) {
 std::optional<worker_api::Assignment> Impl::AssignLocked(Entry& entry, const Identity& who,
                                                          Calls& calls) {
   auto token = gate_.Admit(entry.attempt);
-  if (!token) {  // Offer had one made; the engine asks after it, and ends it as lost
+  if (!token) {  // Offer saw to that; the engine asks after it, and ends it as lost
     LogOf(entry).Error("no start token can be made for an attempt",
                        {{"error", token.error().message}});
     EraseLocked(entries_.find(IdOf(entry.attempt.key)), calls);

@@ -122,8 +122,8 @@ std::string JwtIssuer::Sign(const TokenClaims& claims) const {
   return SignJws(key, payload);
 }
 
-Result<std::string> JwtIssuer::MintStart(const model::AttemptKey& attempt, int try_no,
-                                         Duration valid) {
+Result<TokenClaims> JwtIssuer::StartClaims(const model::AttemptKey& attempt, int try_no,
+                                           Duration valid) const {
   if (valid <= Duration(0) || valid > kLongestValid)
     return Error{Code::kInvalidArgument,
                  "a start token is valid for more than nothing, and at "
@@ -135,6 +135,17 @@ Result<std::string> JwtIssuer::MintStart(const model::AttemptKey& attempt, int t
                            .issued_at = now,
                            .expires_at = std::chrono::ceil<Seconds>(now + valid)};
   HEADWORKS_TRY(CheckClaims(claims));
+  return claims;
+}
+
+Status JwtIssuer::CheckStart(const model::AttemptKey& attempt, int try_no, Duration valid) const {
+  HEADWORKS_TRY(StartClaims(attempt, try_no, valid));
+  return {};
+}
+
+Result<std::string> JwtIssuer::MintStart(const model::AttemptKey& attempt, int try_no,
+                                         Duration valid) {
+  HEADWORKS_ASSIGN(const TokenClaims claims, StartClaims(attempt, try_no, valid));
   return Sign(claims);
 }
 

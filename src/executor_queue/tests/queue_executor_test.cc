@@ -572,6 +572,58 @@ TEST_F(QueueTest, WhatWasPromisedALongerLeaseHasItThroughRestarts) {
   EXPECT_EQ(*promises_.longest, 4s);
 }
 
+/// Counts the start tokens that are made.
+class CountingIssuer final : public executor::TokenIssuer {
+ public:
+  explicit CountingIssuer(executor::TokenIssuer& inner) : inner_(inner) {}
+  int made = 0;
+
+  Result<std::string> MintStart(const model::AttemptKey& attempt, int try_no,
+                                Duration valid) override {
+    ++made;
+    return inner_.MintStart(attempt, try_no, valid);
+  }
+  Status CheckStart(const model::AttemptKey& attempt, int try_no, Duration valid) const override {
+    return inner_.CheckStart(attempt, try_no, valid);
+  }
+  Result<std::string> MintWork(const executor::TokenClaims& start, std::string_view holder,
+                               Instant opened_at) override {
+    return inner_.MintWork(start, holder, opened_at);
+  }
+  tl::expected<std::string, executor::TokenFault> Renew(
+      const executor::TokenClaims& work) override {
+    return inner_.Renew(work);
+  }
+  tl::expected<executor::TokenClaims, executor::TokenFault> Verify(
+      std::string_view token, executor::TokenUse use) override {
+    return inner_.Verify(token, use);
+  }
+  Instant Ceiling(Instant opened_at) const override { return inner_.Ceiling(opened_at); }
+
+ private:
+  executor::TokenIssuer& inner_;
+};
+
+TEST_F(QueueTest, AStartTokenIsMadeForWhoeverGetsTheAttempt) {
+  CountingIssuer issuer(*tokens_);
+  queue_ = *NewQueueExecutor({.threads = 0},
+                             {given_, *logs_, issuer, clock_, clock_, warnings_, &promises_});
+  ASSERT_TRUE(queue_->Start(judge_));
+  const auto attempt = Next(Plain());
+  EXPECT_EQ(queue_->Offer(attempt).disposition, Disposition::kDispatched);
+  EXPECT_EQ(issuer.made, 0);
+  auto never = Next(Plain());
+  never.try_no = 0;
+  const auto refused = queue_->Offer(never);
+  EXPECT_EQ(refused.disposition, Disposition::kRejected) << "none could be made";
+  EXPECT_EQ(refused.error, DispatchError::kContext);
+  EXPECT_NE(refused.cause.find("try"), std::string::npos) << refused.cause;
+  const auto polled = Poll(Hire("w"));
+  ASSERT_EQ(polled->assignments.size(), 1U);
+  EXPECT_EQ(issuer.made, 1);
+  queue_ = nullptr;  // it borrows the issuer
+}
+
 TEST_F(QueueTest, NoLeaseIsPromisedThatCouldBeForgotten) {
   const auto start = [&](Duration lease) {
     auto made = NewQueueExecutor({.lease = lease, .threads = 0},

@@ -424,6 +424,9 @@ TEST_F(JwtIssuerTest, NamesHaveABoundThatStillFits) {
   key.tenant = TenantId(longest);
   const auto start = issuer_->MintStart(key, 1, hours(1));
   ASSERT_TRUE(start);
+  EXPECT_TRUE(issuer_->CheckStart(key, 1, hours(1)));
+  EXPECT_FALSE(issuer_->CheckStart(key, 1, hours(0)));
+  EXPECT_FALSE(issuer_->CheckStart(key, 0, hours(1)));
   const auto work = issuer_->MintWork(Verified(*start, TokenUse::kStart), longest, clock_.Now());
   ASSERT_TRUE(work);
   EXPECT_EQ(Verified(*work, TokenUse::kWork).holder, longest);
@@ -431,6 +434,8 @@ TEST_F(JwtIssuerTest, NamesHaveABoundThatStillFits) {
   for (const std::string& name : {longest + "x", std::string(), std::string("\xff")}) {
     key.tenant = TenantId(name);
     EXPECT_EQ(issuer_->MintStart(key, 1, hours(1)).error().code, Code::kInvalidArgument);
+    EXPECT_EQ(issuer_->CheckStart(key, 1, hours(1)).error().message,
+              issuer_->MintStart(key, 1, hours(1)).error().message);
     EXPECT_EQ(issuer_->MintWork(claims, name, clock_.Now()).error().code, Code::kInvalidArgument);
   }
 }

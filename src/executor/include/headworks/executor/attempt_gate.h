@@ -44,8 +44,10 @@ class AttemptGate {
   AttemptGate(AttemptGateOptions options, TokenIssuer& issuer, Clock& clock)
       : options_(options), issuer_(issuer), clock_(clock) {}
 
-  /// The start token of an attempt that is handed out.  An error makes the offer kRejected.
+  /// The start token of an attempt that is handed out.
   Result<std::string> Admit(const Attempt& attempt);
+  /// Whether Admit makes one.  An error makes the offer kRejected.
+  Status CheckAdmission(const Attempt& attempt) const;
   /// `holder` would begin.  `done` is called as AttemptSink::Hear calls its reply.
   void Open(AttemptSink& sink, std::string_view start_token, std::string holder, Callback done);
   /// Any other word of the holder that the working token names.  `outcome` of kVerdict.
@@ -53,6 +55,7 @@ class AttemptGate {
            Callback done);
 
  private:
+  Duration StartValid(const Attempt& attempt) const;
   /// It is to stop, for its tokens will end.
   bool NearCeiling(const TokenClaims& work) const;
 

@@ -74,6 +74,8 @@ class TokenIssuer {
   /// For an attempt that is handed out.  `valid`: start_timeout + pending_timeout.
   virtual Result<std::string> MintStart(const model::AttemptKey& attempt, int try_no,
                                         Duration valid) = 0;
+  /// Whether MintStart makes one, without making it: most attempts wait before one is needed.
+  virtual Status CheckStart(const model::AttemptKey& attempt, int try_no, Duration valid) const = 0;
   /// The answer of the gate, which let `holder` in by the verified claims `start`.  `opened_at`:
   /// when it did so first; a gate that answers the same holder again passes the same, so that the
   /// ceiling stays where it was.  kPermissionDenied: that is reached.

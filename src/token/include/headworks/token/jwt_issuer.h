@@ -44,6 +44,7 @@ class JwtIssuer final : public executor::TokenIssuer {
 
   Result<std::string> MintStart(const model::AttemptKey& attempt, int try_no,
                                 Duration valid) override;
+  Status CheckStart(const model::AttemptKey& attempt, int try_no, Duration valid) const override;
   /// kInvalidArgument, too: `opened_at` is further ahead than `max_skew`.
   Result<std::string> MintWork(const executor::TokenClaims& start, std::string_view holder,
                                Instant opened_at) override;
@@ -55,6 +56,8 @@ class JwtIssuer final : public executor::TokenIssuer {
  private:
   JwtIssuer(JwtOptions options, TokenKeys keys, Clock& clock);
   std::shared_ptr<const TokenKeys> keys() const;
+  Result<executor::TokenClaims> StartClaims(const model::AttemptKey& attempt, int try_no,
+                                            Duration valid) const;
   std::string Sign(const executor::TokenClaims& claims) const;
   /// When a working token that is made at `now` ends.
   Instant WorkEnd(Instant now, Instant opened_at) const;
