@@ -119,6 +119,9 @@ class Impl final : public QueueExecutor {
     Duration cancelled_at{0};  // with `cancel`; monotonic
     Instant began_at{};
     std::optional<model::Outcome> outcome{};  // kEnded
+    /// kRunning: by a worker to whom this process had promised its lease; else an earlier one may
+    /// have, a longer one.
+    bool let_in_here = false;
     LogState log{};
   };
   using Entries = std::map<Id, Entry>;
@@ -358,6 +361,8 @@ class Impl final : public QueueExecutor {
   Duration no_loss_before_{0};
   /// When nobody counts on an earlier process's longer lease any more; max = nobody does.
   Duration earlier_over_at_ = Duration::max();
+  /// ... of those who may count on an earlier process's longer lease.
+  Duration no_earlier_loss_before_{0};
   executor::DurationHistogram durations_;
   std::uint64_t executed_ = 0, failed_ = 0, lines_dropped_ = 0;
   std::uint64_t returned_ = 0, lost_ = 0, stale_words_ = 0;

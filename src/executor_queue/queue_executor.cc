@@ -103,8 +103,9 @@ Status Impl::Start(executor::AttemptSink& sink) {
   const std::scoped_lock lock(mutex_);
   sink_ = &sink;
   last_tick_ = ports_.clock.Monotonic();
-  no_loss_before_ = last_tick_ + std::max(earlier, options_.lease);
-  if (earlier > options_.lease) earlier_over_at_ = no_loss_before_;
+  no_loss_before_ = last_tick_ + options_.lease;
+  no_earlier_loss_before_ = last_tick_ + std::max(earlier, options_.lease);
+  if (earlier > options_.lease) earlier_over_at_ = no_earlier_loss_before_;
   next_tidy_ = last_tick_;
   if (options_.threads == 0) return {};
   threads_.emplace_back([this](const std::stop_token& stop) {

@@ -75,9 +75,12 @@ void Impl::BeatDueLocked(std::uint64_t no, Duration now, Calls& calls) {
 void Impl::ExpireLocked(Duration now, Calls& calls) {
   while (!due_.empty() && due_.begin()->first <= now) {
     Entry& entry = entries_.at(due_.begin()->second);
-    const Duration until =
-        std::max(entry.stage == Stage::kRunning ? entry.heard_at + options_.lease : now,
-                 entry.stage == Stage::kWithdrawn ? now : no_loss_before_);
+    Duration until = entry.stage == Stage::kWithdrawn ? now : std::max(now, no_loss_before_);
+    if (entry.stage == Stage::kRunning) {
+      until = std::max(until, entry.heard_at + options_.lease);
+      // What was not begun has the start gate to guard it (I5).
+      if (!entry.let_in_here) until = std::max(until, no_earlier_loss_before_);
+    }
     if (until > now) {
       SetDueLocked(entry, until);
     } else if (entry.stage == Stage::kRunning) {

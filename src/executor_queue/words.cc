@@ -146,7 +146,10 @@ void Impl::Opened(const Identity& who, const TokenClaims& start, const AttemptGa
       Answer<Started>(calls, std::move(done), Started{.reply = Reply::kStop});
     } else {
       // In the second case it came too late to be withdrawn.
+      // Whoever has said so before may have begun it under an earlier engine.
+      const bool known_to_run = entry.stage == Stage::kRunning;
       if (answer.reply == Reply::kCancel || entry.stage == Stage::kWithdrawn) CancelLocked(entry);
+      if (!known_to_run) entry.let_in_here = true;
       RunLocked(entry, who, HolderOf(who), calls);
       if (ports_.clock.Monotonic() >= OverdueAt(entry)) {
         // It counts a lease from here, and this one ends with the last that was heard in time.

@@ -572,6 +572,34 @@ TEST_F(QueueTest, WhatWasPromisedALongerLeaseHasItThroughRestarts) {
   EXPECT_EQ(*promises_.longest, 4s);
 }
 
+TEST_F(QueueTest, AnEarlierLongerLeaseIsOfThoseAloneWhoMayCountOnIt) {
+  Make({.lease = 1h, .heartbeat_every = 10s});
+  auto before = Next(Plain());
+  Run(Hire("old"), before);
+  before.holder = "old/one";
+  Make({.lease = 2s, .heartbeat_every = 500ms});
+  EXPECT_TRUE(std::holds_alternative<executor::Running>(Inspect(before)));
+  const auto who = Hire("new");
+  const auto begun = Next(Plain());
+  Run(who, begun);
+  const auto assigned = Next(Plain());
+  EXPECT_EQ(queue_->Offer(assigned).disposition, Disposition::kDispatched);
+  EXPECT_EQ(Poll(who)->assignments.at(0).attempt, assigned.key);
+  Pass(2s - 1us);
+  EXPECT_TRUE(judge_.ended.empty());
+  Pass(1us);
+  ASSERT_EQ(judge_.ended.size(), 1U) << "it was promised no more";
+  EXPECT_EQ(judge_.ended[0].first, begun.key);
+  EXPECT_TRUE(std::get<executor::Pending>(Inspect(assigned)).in_line) << "back in its place";
+  Pass(500ms);
+  ASSERT_EQ(queue_->Workers().size(), 1U);
+  EXPECT_EQ(queue_->Workers()[0].registration.who.worker, "old") << "the other is forgotten";
+  Pass(1h - 2'500ms - 1us);
+  EXPECT_EQ(judge_.ended.size(), 1U);
+  Pass(1us);
+  EXPECT_EQ(judge_.ended.size(), 2U);
+}
+
 /// Counts the start tokens that are made.
 class CountingIssuer final : public executor::TokenIssuer {
  public:

@@ -125,9 +125,9 @@ struct QueueFigures {
 /// Evidence (I4, I5).  All that is durable is the task's row: this is memory.  Whoever polls gets a
 ///   start token; the gate, a round of the engine, lets in one.  What a holder says extends its
 ///   lease, by this process's monotonic clock; a lease that ends is a loss, but never before this
-///   process has been up and awake for a whole lease (I7), and up for the longest one that an
-///   earlier process promised.  After a restart the engine says who holds what, and each of them
-///   has a lease anew.
+///   process has been up and awake for a whole lease (I7), and for what it did not let in itself
+///   up for the longest one that an earlier process promised.  After a restart the engine says who
+///   holds what, and each of them has a lease anew.
 /// Order.  Per tenant and queue: priority, then order of offer.  What goes back to its place stands
 ///   where it stood.
 /// Life.  Drain waits for calls of the sink, not for what the sink answers to words: it answers or
