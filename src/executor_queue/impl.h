@@ -43,6 +43,7 @@ class Impl final : public QueueExecutor {
   Status Drain(Duration timeout) override;
   std::vector<WorkerInfo> Workers() const override;
   std::vector<WorkerStatus> Roster() const override;
+  std::map<worker_api::Identity, Departure> TakeDepartures() override;
   QueueFigures Figures() const override;
 
   // orders.cc
@@ -259,7 +260,7 @@ class Impl final : public QueueExecutor {
   Status MakeRoomLocked(const Identity& who, Calls& calls);
   /// At most once a minute for each name.
   void WarnOfTwinLocked(const Identity& who, const Identity& other);
-  void ForgetWorkerLocked(Workers_::iterator at, Calls& calls);
+  void ForgetWorkerLocked(Workers_::iterator at, Departure why, Calls& calls);
   void AnswerPollLocked(PollNo poll, worker_api::Polled polled, Calls& calls);
   /// With nothing, those of this worker that ask for this queue.
   void AnswerPollsLocked(const Identity& who, const std::string& queue, Calls& calls);
@@ -337,6 +338,7 @@ class Impl final : public QueueExecutor {
   std::map<Identity, Hold> held_;
   std::set<std::pair<Duration, Id>> due_;
   Workers_ workers_;
+  std::map<Identity, Departure> departures_;  // since they were taken
   WorkerOrders orders_;
   /// When it was said that a name is there twice; monotonic.
   std::map<std::pair<TenantId, std::string>, Duration> twins_;

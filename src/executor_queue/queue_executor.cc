@@ -616,4 +616,9 @@ std::vector<WorkerStatus> Impl::Roster() const {
   return roster;
 }
 
+std::map<worker_api::Identity, Departure> Impl::TakeDepartures() {
+  const Lock lock(mutex_);
+  return std::exchange(departures_, {});
+}
+
 }  // namespace headworks::executor_queue

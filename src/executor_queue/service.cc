@@ -62,6 +62,7 @@ void Impl::Register(worker_api::Registration registration, Done<worker_api::Welc
     if (!known && next != workers_.end() && next->first.tenant == who.tenant &&
         next->first.worker == who.worker)
       WarnOfTwinLocked(who, next->first);
+    departures_.erase(who);
     Worker& worker = workers_[who];
     // They ask for what it served before.
     for (const PollNo no : std::set(worker.polls)) AnswerPollLocked(no, {}, calls);
@@ -102,7 +103,7 @@ Status Impl::MakeRoomLocked(const Identity& who, Calls& calls) {
   if (alike >= kMostOfOneName) none = full(alike, " of the name", who.worker);
   if (!none) return {};
   if (oldest == workers_.end()) return *none;
-  ForgetWorkerLocked(oldest, calls);
+  ForgetWorkerLocked(oldest, Departure::kDisplaced, calls);
   return {};
 }
 
@@ -301,7 +302,7 @@ void Impl::Leave(const Identity& who, Done<bool> done) {
       return done(Closed());
     }
     if (const auto worker = workers_.find(who); worker != workers_.end())
-      ForgetWorkerLocked(worker, calls);
+      ForgetWorkerLocked(worker, Departure::kLeft, calls);
     if (const auto held = held_.find(who); held != held_.end())
       for (const Id& id : std::set(held->second.ids)) {
         Entry& entry = entries_.at(id);
@@ -318,7 +319,8 @@ void Impl::Leave(const Identity& who, Done<bool> done) {
   done(true);
 }
 
-void Impl::ForgetWorkerLocked(Workers_::iterator at, Calls& calls) {
+void Impl::ForgetWorkerLocked(Workers_::iterator at, Departure why, Calls& calls) {
+  if (departures_.size() < options_.max_workers) departures_.insert_or_assign(at->first, why);
   const Worker worker = std::move(at->second);
   workers_.erase(at);
   for (const PollNo poll : worker.polls) AnswerPollLocked(poll, {}, calls);

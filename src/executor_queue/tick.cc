@@ -104,7 +104,7 @@ void Impl::TidyLocked(Duration now, Calls& calls) {
                         {"worker", worker->first.worker},
                         {"incarnation", worker->first.incarnation},
                         {"since", FormatInstant(worker->second.heard_at)}});
-    ForgetWorkerLocked(worker, calls);
+    ForgetWorkerLocked(worker, Departure::kSilent, calls);
   }
   std::erase_if(twins_, [&](const auto& each) { return now >= each.second + kTwinsAgain; });
   std::vector<std::uint64_t> again;

@@ -93,7 +93,9 @@ std::string WorkerRoster::trouble() const {
 Status WorkerRoster::Look(Hurry hurry) {
   const Duration now = clock_.Monotonic();
   for (auto& [who, known] : known_) known.seen = false;
-  for (const executor_queue::WorkerStatus& status : queue_.Roster()) See(status, now);
+  for (const executor_queue::WorkerStatus& status : queue_.Roster()) See(status);
+  for (const auto& [who, why] : queue_.TakeDepartures())  // some of whom were there just now
+    if (const auto known = known_.find(who); known != known_.end()) known->second.departure = why;
   std::vector<Known*> due;
   for (auto at = known_.begin(); at != known_.end();) {
     Known& known = at->second;
@@ -134,29 +136,33 @@ Status WorkerRoster::TakeOrders() {
   return {};
 }
 
-void WorkerRoster::See(const executor_queue::WorkerStatus& status, Duration now) {
+void WorkerRoster::See(const executor_queue::WorkerStatus& status) {
   Known& known = known_[status.registration->who];
   known.row = MakeRow(status);
   if (status.silence >= 2 * options_.heartbeat_every) known.row.presence = WorkerPresence::kSilent;
   known.ours = true;
-  known.heard = now - status.silence;
+  known.departure.reset();
   known.seen = true;
 }
 
 bool WorkerRoster::Miss(Known& known, Duration now) const {
+  using executor_queue::Departure;
   if (IsGone(known.row)) return true;  // that could not be written yet
-  if (!known.ours && now < opened_ + options_.lease) return true;
-  const bool left = known.ours && now - known.heard < options_.lease;
-  if (left && !known.written) return false;  // as if it had never been there
+  if (!known.departure && !known.ours && now < opened_ + options_.lease) return true;
+  if (known.departure == Departure::kLeft && !known.written)
+    return false;  // as if it had never been there
   known.row.presence = WorkerPresence::kGone;
   known.row.gone_at = clock_.Now();
-  known.row.gone_why = left         ? "it left"
-                       : known.ours ? fmt::format("nothing was heard of it for a lease of {}",
-                                                  FormatDuration(options_.lease))
-                                    : fmt::format(
-                                          "it did not come back within a lease of {} after the "
-                                          "engine had started",
-                                          FormatDuration(options_.lease));
+  const std::string lease = FormatDuration(options_.lease);
+  if (known.departure == Departure::kLeft)
+    known.row.gone_why = "it left";
+  else if (known.departure == Departure::kDisplaced)
+    known.row.gone_why = "another of its name took its place";
+  else if (known.departure || known.ours)
+    known.row.gone_why = fmt::format("nothing was heard of it for a lease of {}", lease);
+  else
+    known.row.gone_why = fmt::format(
+        "it did not come back within a lease of {} after the engine had started", lease);
   for (WorkerRecord::Queue& queue : known.row.queues) queue.held = queue.running = 0;
   return true;
 }

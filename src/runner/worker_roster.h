@@ -73,14 +73,15 @@ class WorkerRoster {
     store::WorkerRecord stored;  // as it was written
     /// Has registered here; else an earlier engine knew it.
     bool ours = false;
-    Duration heard{0};  // monotonic
+    /// As the executor says of one that it does not have any more; nothing = it does not know.
+    std::optional<executor_queue::Departure> departure{};
     std::optional<Duration> written;
     bool seen = false;  // at this look
   };
 
   Status Look(Hurry hurry);
   Status TakeOrders();
-  void See(const executor_queue::WorkerStatus& status, Duration now);
+  void See(const executor_queue::WorkerStatus& status);
   /// False: nothing is known of it any more, nor was it written down.
   bool Miss(Known& known, Duration now) const;
   static bool IsDue(const Known& known, Duration now);

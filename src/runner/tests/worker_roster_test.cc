@@ -251,6 +251,42 @@ TEST_F(RosterTest, WhoIsGoneIsForgottenThoughNothingElseHappens) {
   Pass(kLease + 1s);
   EXPECT_EQ(Row().presence, WorkerPresence::kGone);
   clock_.Advance(store::WorkerStore::kGoneTtl - WorkerRoster::kForget);
+TEST_F(RosterTest, WhoCameBackAndLeftBetweenTwoLooksHasLeft) {
+  Engine();
+  const auto who = Hire("w");
+  Pass(1s);
+  Engine();
+  Hire("w");
+  Answer<bool> left;
+  queue_->Leave(who, left.Done());
+  Pass(1s);
+  EXPECT_EQ(Row().presence, WorkerPresence::kGone);
+  EXPECT_EQ(Row().gone_why, "it left");
+}
+
+TEST_F(RosterTest, WhoHadToMakeRoomForAnotherDidNotLeave) {
+  Engine();
+  const auto hire = [&](int incarnation) {
+    Answer<worker_api::Welcome> welcome;
+    queue_->Register(
+        {.who = {kTenant, "w", std::to_string(incarnation)}, .slots = {{"default", 1}}},
+        welcome.Done());
+    EXPECT_TRUE(*welcome) << (*welcome).error().message;
+  };
+  constexpr int kOfOneName = 1'000;
+  for (int n = 0; n < kOfOneName; ++n) hire(n);
+  Pass(1s);
+  hire(kOfOneName);
+  Pass(1s);
+  int displaced = 0;
+  for (const WorkerRecord& row : Rows()) {
+    if (row.presence != WorkerPresence::kGone) continue;
+    ++displaced;
+    EXPECT_EQ(row.gone_why, "another of its name took its place");
+  }
+  EXPECT_EQ(displaced, 1);
+}
+
   Pass(2 * WorkerRoster::kForget);
   EXPECT_TRUE(Rows().empty());
 }

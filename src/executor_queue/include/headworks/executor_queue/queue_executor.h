@@ -100,6 +100,13 @@ struct WorkerStatus {
   std::map<std::string, Load> loads;
 };
 
+/// Why a worker is registered no more.
+enum class Departure : std::uint8_t {
+  kLeft,
+  kSilent,     // its lease has ended
+  kDisplaced,  // another of its name took its place
+};
+
 /// What operators want of workers.
 struct WorkerOrders {
   /// By name: whoever is called so gets nothing new.
@@ -146,6 +153,8 @@ class QueueExecutor : public executor::Executor, public worker_api::EngineServic
   /// Who is registered, by tenant, name and incarnation.  In time proportional to them and not to
   /// what they hold.
   virtual std::vector<WorkerStatus> Roster() const = 0;
+  /// Who has departed since the last call; of more than QueueOptions::max_workers, the first.
+  virtual std::map<worker_api::Identity, Departure> TakeDepartures() = 0;
   /// In place of those before.  Nothing is given to those that are named once this has returned;
   /// what they have goes on.
   virtual void SetOrders(WorkerOrders orders) = 0;
