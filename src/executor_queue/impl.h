@@ -59,7 +59,7 @@ class Impl final : public QueueExecutor {
   // words.cc
   void Start(const worker_api::Identity& who, std::string start_token,
              Done<worker_api::Started> done) override;
-  void Beat(worker_api::Heartbeat heartbeat, Done<std::vector<worker_api::Pulse>> done) override;
+  void Beat(worker_api::Heartbeat heartbeat, Done<worker_api::Beaten> done) override;
   void Log(std::string work_token, std::vector<log_store::Line> lines,
            Done<executor::Reply> done) override;
   void Complete(std::string work_token, model::Outcome outcome,
@@ -119,10 +119,10 @@ class Impl final : public QueueExecutor {
     Duration begun_at{0};      // as this process knows; monotonic
     Duration cancelled_at{0};  // with `cancel`; monotonic
     Instant began_at{};
-    std::optional<model::Outcome> outcome{};  // kEnded
     /// kRunning: by a worker to whom this process had promised its lease; else an earlier one may
     /// have, a longer one.
     bool let_in_here = false;
+    std::optional<model::Outcome> outcome{};  // kEnded
     LogState log{};
   };
   using Entries = std::map<Id, Entry>;
@@ -171,7 +171,7 @@ class Impl final : public QueueExecutor {
     Duration due{0};
     Duration timer{0};  // in beats_due_: later than due where the engine is slow
     Duration ask_again_at = Duration::max();
-    Done<std::vector<worker_api::Pulse>> done;
+    Done<worker_api::Beaten> done;
   };
   struct StartJob {
     executor::Attempt attempt;
@@ -361,10 +361,10 @@ class Impl final : public QueueExecutor {
   Duration last_tick_{0};
   Duration next_tidy_{0};
   Duration no_loss_before_{0};
-  /// When nobody counts on an earlier process's longer lease any more; max = nobody does.
-  Duration earlier_over_at_ = Duration::max();
   /// ... of those who may count on an earlier process's longer lease.
   Duration no_earlier_loss_before_{0};
+  /// When nobody counts on an earlier process's longer lease any more; max = nobody does.
+  Duration earlier_over_at_ = Duration::max();
   executor::DurationHistogram durations_;
   std::uint64_t executed_ = 0, failed_ = 0, lines_dropped_ = 0;
   std::uint64_t returned_ = 0, lost_ = 0, stale_words_ = 0;

@@ -20,7 +20,6 @@ using executor::TokenFault;
 using executor::TokenUse;
 using executor::Word;
 using worker_api::Identity;
-using worker_api::Pulse;
 using worker_api::Started;
 
 namespace {
@@ -146,11 +145,11 @@ void Impl::Opened(const Identity& who, const TokenClaims& start, const AttemptGa
       Answer<Started>(calls, std::move(done), Started{.reply = Reply::kStop});
     } else {
       // In the second case it came too late to be withdrawn.
+      if (answer.reply == Reply::kCancel || entry.stage == Stage::kWithdrawn) CancelLocked(entry);
       // Whoever has said so before may have begun it under an earlier engine.
       const bool known_to_run = entry.stage == Stage::kRunning;
-      if (answer.reply == Reply::kCancel || entry.stage == Stage::kWithdrawn) CancelLocked(entry);
-      if (!known_to_run) entry.let_in_here = true;
       RunLocked(entry, who, HolderOf(who), calls);
+      if (!known_to_run) entry.let_in_here = true;
       if (ports_.clock.Monotonic() >= OverdueAt(entry)) {
         // It counts a lease from here, and this one ends with the last that was heard in time.
         Answer<Started>(calls, std::move(done), Started{.reply = Reply::kStop});
@@ -298,7 +297,7 @@ void Impl::Log(std::string work_token, std::vector<log_store::Line> lines, Done<
   Spoken();
 }
 
-void Impl::Beat(worker_api::Heartbeat heartbeat, Done<std::vector<Pulse>> done) {
+void Impl::Beat(worker_api::Heartbeat heartbeat, Done<worker_api::Beaten> done) {
   if (const Status good = CheckIdentity(heartbeat.who); !good) return done(good.error());
   if (heartbeat.work_tokens.size() > worker_api::kMaxSlots)
     return done(Error{Code::kInvalidArgument,
@@ -422,8 +421,8 @@ void Impl::AnswerBeatLocked(std::uint64_t no, Calls& calls) {
   const auto found = beats_.find(no);
   Beating& beating = found->second;
   const auto worker = workers_.find(beating.who);
-  std::vector<Pulse> pulses;
-  pulses.reserve(beating.ones.size());
+  worker_api::Beaten beaten{.pulses = {}, .leave = IsLeaving(beating.who)};
+  beaten.pulses.reserve(beating.ones.size());
   for (Beating::One& one : beating.ones) {
     if (one.pulse.reply == Reply::kCancel)
       if (const auto known = entries_.find(one.id); known != entries_.end())
@@ -433,12 +432,11 @@ void Impl::AnswerBeatLocked(std::uint64_t no, Calls& calls) {
       if (stopped.size() >= worker_api::kMaxSlots) stopped.clear();
       stopped.insert(std::hash<std::string>{}(one.token));
     }
-    one.pulse.leave = IsLeaving(beating.who);
-    pulses.push_back(std::move(one.pulse));
+    beaten.pulses.push_back(std::move(one.pulse));
   }
   beats_due_.erase({beating.timer, no});
   if (worker != workers_.end()) worker->second.beats.erase(no);
-  Answer<std::vector<Pulse>>(calls, std::move(beating.done), std::move(pulses));
+  Answer<worker_api::Beaten>(calls, std::move(beating.done), std::move(beaten));
   beats_.erase(found);
 }
 

@@ -228,11 +228,11 @@ void RpcClient::Start(const worker_api::Identity& who, std::string start_token,
              &ReadAs<worker_api::Started, v1::StartResponse>);
 }
 
-void RpcClient::Beat(worker_api::Heartbeat heartbeat, Done<std::vector<worker_api::Pulse>> done) {
+void RpcClient::Beat(worker_api::Heartbeat heartbeat, Done<worker_api::Beaten> done) {
   v1::HeartbeatRequest request;
   ToWire(heartbeat, request);
   impl_->Say(&Async::Heartbeat, std::move(request), heartbeat.wait, OnRefusal::kSayAgain,
-             std::move(done), &ReadAs<std::vector<worker_api::Pulse>, v1::HeartbeatResponse>);
+             std::move(done), &ReadAs<worker_api::Beaten, v1::HeartbeatResponse>);
 }
 
 void RpcClient::Log(std::string work_token, std::vector<log_store::Line> lines,

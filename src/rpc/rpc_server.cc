@@ -220,8 +220,7 @@ class Service final : public v1::Worker::CallbackService {
       auto heartbeat = FromWire(*request);
       if (!MaySpeak(call, credential, heartbeat.who)) return {};
       heartbeat.wait = waits ? std::min(heartbeat.wait, Left(*context)) : Duration(0);
-      ports_.service.Beat(std::move(heartbeat),
-                          Answering<std::vector<worker_api::Pulse>>(call, response));
+      ports_.service.Beat(std::move(heartbeat), Answering<worker_api::Beaten>(call, response));
       return {};
     });
   }

@@ -207,22 +207,21 @@ worker_api::Heartbeat FromWire(const v1::HeartbeatRequest& from) {
           .wait = Duration(from.wait_us())};
 }
 
-void ToWire(const std::vector<worker_api::Pulse>& from, v1::HeartbeatResponse& to) {
-  for (const worker_api::Pulse& each : from) {
+void ToWire(const worker_api::Beaten& from, v1::HeartbeatResponse& to) {
+  to.set_leave(from.leave);
+  for (const worker_api::Pulse& each : from.pulses) {
     v1::Pulse& pulse = *to.add_pulses();
     pulse.set_reply(ToWire(each.reply));
     pulse.set_work_token(each.work_token);
-    if (each.leave) to.set_leave(true);
   }
 }
 
-std::vector<worker_api::Pulse> FromWire(const v1::HeartbeatResponse& from) {
-  std::vector<worker_api::Pulse> pulses;
-  pulses.reserve(static_cast<std::size_t>(from.pulses_size()));
+worker_api::Beaten FromWire(const v1::HeartbeatResponse& from) {
+  worker_api::Beaten beaten{.pulses = {}, .leave = from.leave()};
+  beaten.pulses.reserve(static_cast<std::size_t>(from.pulses_size()));
   for (const v1::Pulse& each : from.pulses())
-    pulses.push_back(
-        {.reply = FromWire(each.reply()), .work_token = each.work_token(), .leave = from.leave()});
-  return pulses;
+    beaten.pulses.push_back({.reply = FromWire(each.reply()), .work_token = each.work_token()});
+  return beaten;
 }
 
 void ToWire(const std::vector<log_store::Line>& from, v1::LogRequest& to) {

@@ -31,8 +31,8 @@ worker_api::Started FromWire(const v1::StartResponse& from);
 
 void ToWire(const worker_api::Heartbeat& from, v1::HeartbeatRequest& to);
 worker_api::Heartbeat FromWire(const v1::HeartbeatRequest& from);
-void ToWire(const std::vector<worker_api::Pulse>& from, v1::HeartbeatResponse& to);
-std::vector<worker_api::Pulse> FromWire(const v1::HeartbeatResponse& from);
+void ToWire(const worker_api::Beaten& from, v1::HeartbeatResponse& to);
+worker_api::Beaten FromWire(const v1::HeartbeatResponse& from);
 
 void ToWire(const std::vector<log_store::Line>& from, v1::LogRequest& to);
 Result<std::vector<log_store::Line>> FromWire(const v1::LogRequest& from);

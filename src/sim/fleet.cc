@@ -378,12 +378,12 @@ void Fleet::Beat(Worker& worker) {
       ids.push_back(id);
     }
   const Duration wait = dice_.Chance(500) ? Duration(0) : Duration(std::chrono::seconds(5));
-  Send<std::vector<worker_api::Pulse>>(
+  Send<worker_api::Beaten>(
       [who = worker.who, tokens, wait](Service& s, auto done) {
         s.Beat({.who = who, .work_tokens = tokens, .wait = wait}, done);
       },
       [this, who = worker.who, ids,
-       said = clock_.Monotonic()](const Result<std::vector<worker_api::Pulse>>& answer) {
+       said = clock_.Monotonic()](const Result<worker_api::Beaten>& answer) {
         Worker* const known = Find(who);
         if (known == nullptr) return;
         if (!answer) {
@@ -392,9 +392,9 @@ void Fleet::Beat(Worker& worker) {
         }
         for (std::size_t i = 0; i < ids.size(); ++i) {
           if (Held* const held = FindHeld(who, ids[i]);
-              held != nullptr && !(*answer)[i].work_token.empty())
-            held->work_token = (*answer)[i].work_token;
-          Heard(who, ids[i], said, (*answer)[i].reply);
+              held != nullptr && !answer->pulses[i].work_token.empty())
+            held->work_token = answer->pulses[i].work_token;
+          Heard(who, ids[i], said, answer->pulses[i].reply);
         }
       });
 }

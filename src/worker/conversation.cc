@@ -445,7 +445,7 @@ void Conversation::OnGrace(const model::AttemptKey& attempt, Duration grace) {
   if (const auto at = attempts_.find(attempt); at != attempts_.end()) at->second.grace = grace;
 }
 
-void Conversation::OnBeaten(std::uint64_t id, const Result<std::vector<worker_api::Pulse>>& pulses,
+void Conversation::OnBeaten(std::uint64_t id, const Result<worker_api::Beaten>& beaten,
                             Duration now) {
   const auto found = beats_.find(id);
   if (found == beats_.end()) return;
@@ -453,15 +453,15 @@ void Conversation::OnBeaten(std::uint64_t id, const Result<std::vector<worker_ap
   beats_.erase(found);
   for (const model::AttemptKey& key : beating.attempts)
     if (const auto at = attempts_.find(key); at != attempts_.end()) --at->second.beats;
-  NoteAnswer(pulses ? Status() : Status(pulses.error()));
-  if (!pulses || pulses->size() != beating.attempts.size()) {
-    if (!pulses && Unknown(pulses.error())) return;
+  NoteAnswer(beaten ? Status() : Status(beaten.error()));
+  if (!beaten || beaten->pulses.size() != beating.attempts.size()) {
+    if (!beaten && Unknown(beaten.error())) return;
     return Again(beat_retry_, now);
   }
   beat_retry_ = register_retry_ = {};
-  if (!pulses->empty() && pulses->front().leave) OnToldToLeave(now);
-  for (std::size_t i = 0; i < pulses->size(); ++i) {
-    const worker_api::Pulse& pulse = (*pulses)[i];
+  if (beaten->leave) OnToldToLeave(now);
+  for (std::size_t i = 0; i < beaten->pulses.size(); ++i) {
+    const worker_api::Pulse& pulse = beaten->pulses[i];
     const auto at = attempts_.find(beating.attempts[i]);
     if (at == attempts_.end() || at->second.fenced) continue;
     Held& held = at->second;

@@ -112,8 +112,7 @@ class Conversation {
                  Duration now);
   /// How long its code may take to end once it is stopped.
   void OnGrace(const model::AttemptKey& attempt, Duration grace);
-  void OnBeaten(std::uint64_t id, const Result<std::vector<worker_api::Pulse>>& pulses,
-                Duration now);
+  void OnBeaten(std::uint64_t id, const Result<worker_api::Beaten>& beaten, Duration now);
   /// It printed something that is not said yet.
   void OnLines(const model::AttemptKey& attempt);
   /// `more`: there are lines beyond those that were said.

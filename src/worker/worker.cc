@@ -287,10 +287,10 @@ class Worker::Impl final : public executor::AttemptSink {
                          }));
   }
   void Do(Conversation::SayBeat& say) {
-    ports_.service.Beat(std::move(say.heartbeat), Letter<std::vector<worker_api::Pulse>>(
-                                                      [this, id = say.id](const auto& pulses) {
-                                                        conversation_.OnBeaten(id, pulses, Now());
-                                                      }));
+    ports_.service.Beat(std::move(say.heartbeat),
+                        Letter<worker_api::Beaten>([this, id = say.id](const auto& beaten) {
+                          conversation_.OnBeaten(id, beaten, Now());
+                        }));
   }
   void Do(Conversation::SayLog& say) {
     auto lines = lines_.Peek(say.attempt);

@@ -23,8 +23,8 @@ TEST_F(OrdersTest, CordonedWorkerGetsNothingNewAndAnotherGetsIt) {
   EXPECT_TRUE(Poll(cordoned)->drain);
   EXPECT_FALSE(Poll(cordoned)->leave);
   // What runs goes on.
-  EXPECT_EQ((*Beat(cordoned, {token}))->at(0).reply, Reply::kGoOn);
-  EXPECT_FALSE((*Beat(cordoned, {token}))->at(0).leave);
+  EXPECT_EQ(Beat(cordoned, {token})->pulses.at(0).reply, Reply::kGoOn);
+  EXPECT_FALSE(Beat(cordoned, {token})->leave);
   EXPECT_EQ(**Complete(token, {.verdict = Verdict::kSucceeded}), Reply::kGoOn);
   const auto polled = Poll(other);
   ASSERT_EQ(polled->assignments.size(), 1U);
@@ -91,14 +91,14 @@ TEST_F(OrdersTest, WhoIsToLeaveIsToldByPollAndHeartbeatAtOnce) {
   EXPECT_TRUE(poll->leave);
   EXPECT_TRUE(poll->drain);
   ASSERT_TRUE(beat.came());
-  EXPECT_TRUE(beat->at(0).leave);
-  EXPECT_EQ(beat->at(0).reply, Reply::kGoOn);
+  EXPECT_TRUE(beat->leave);
+  EXPECT_EQ(beat->pulses.at(0).reply, Reply::kGoOn);
   // The next heartbeat waits, and says it all the same; a poll does not wait.
   const auto next = Beat(who, {token}, 10s);
   EXPECT_FALSE(next.came());
   EXPECT_TRUE(Poll(who, 10s)->leave);
   Pass(10s);
-  EXPECT_TRUE(next->at(0).leave);
+  EXPECT_TRUE(next->leave);
 }
 
 TEST_F(OrdersTest, WhoHasNoHeartbeatUnderWayHearsItByTheNext) {
@@ -108,7 +108,19 @@ TEST_F(OrdersTest, WhoHasNoHeartbeatUnderWayHearsItByTheNext) {
   Drain(who);
   const auto beat = Beat(who, {token}, 10s);
   ASSERT_TRUE(beat.came());
-  EXPECT_TRUE(beat->at(0).leave);
+  EXPECT_TRUE(beat->leave);
+}
+
+TEST_F(OrdersTest, WhoHoldsNothingHearsItByAHeartbeat) {
+  Make();
+  const auto who = Hire("a");
+  EXPECT_FALSE(Beat(who, {})->leave);
+  const auto beat = Beat(who, {}, 10s);
+  EXPECT_FALSE(beat.came());
+  Drain(who);
+  ASSERT_TRUE(beat.came());
+  EXPECT_TRUE(beat->pulses.empty());
+  EXPECT_TRUE(beat->leave);
 }
 
 TEST_F(OrdersTest, TaskDoesNotCountOnWorkersThatGetNothing) {

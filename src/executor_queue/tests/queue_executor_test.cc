@@ -460,7 +460,7 @@ TEST_F(QueueTest, ALeaseEndsWhenItEndsAndAnyWordExtendsIt) {
   const auto token = Run(who, attempt);
   Pass(60s - 1us);
   EXPECT_TRUE(judge_.ended.empty());
-  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kGoOn);
+  EXPECT_EQ(Beat(who, {token})->pulses.at(0).reply, Reply::kGoOn);
   Pass(60s - 1us);
   EXPECT_TRUE(judge_.ended.empty());
   Log(token, {{.number = 1, .bytes = "x"}});
@@ -491,8 +491,8 @@ TEST_F(QueueTest, AHolderOfALongLeaseAlwaysHasATokenThatCounts) {
       clock_.Advance(lease / 3 - 1s);
       ASSERT_LT(clock_.Now(), ceiling) << "it was told to stop before";
       const auto beat = Beat(who, {token});
-      reply = beat->at(0).reply;
-      if (!beat->at(0).work_token.empty()) token = beat->at(0).work_token;
+      reply = beat->pulses.at(0).reply;
+      if (!beat->pulses.at(0).work_token.empty()) token = beat->pulses.at(0).work_token;
       EXPECT_EQ(reply == Reply::kGoOn, ceiling - clock_.Now() > 2 * (lease / 3));
     }
     EXPECT_EQ(**Complete(token, {.verdict = Verdict::kCancelled}), Reply::kGoOn);
@@ -509,7 +509,7 @@ TEST_F(QueueTest, WhoeverSleptItselfDeclaresNobodyLost) {
   EXPECT_TRUE(judge_.ended.empty());
   Pass(59s);
   EXPECT_TRUE(judge_.ended.empty());
-  EXPECT_TRUE(Beat(who, {token})->at(0).reply == Reply::kGoOn) << "nor forgot it";
+  EXPECT_TRUE(Beat(who, {token})->pulses.at(0).reply == Reply::kGoOn) << "nor forgot it";
   Pass(60s);
   EXPECT_EQ(judge_.ended.size(), 1U) << "awake for a lease";
 }

@@ -212,11 +212,11 @@ class QueueTest : public testing::Test {
     queue_->Log(token, std::move(lines), reply.Done());
     return reply;
   }
-  Answer<std::vector<worker_api::Pulse>> Beat(const worker_api::Identity& who,
-                                              std::vector<std::string> tokens, Duration wait = 0s) {
-    Answer<std::vector<worker_api::Pulse>> pulses;
-    queue_->Beat({.who = who, .work_tokens = std::move(tokens), .wait = wait}, pulses.Done());
-    return pulses;
+  Answer<worker_api::Beaten> Beat(const worker_api::Identity& who, std::vector<std::string> tokens,
+                                  Duration wait = 0s) {
+    Answer<worker_api::Beaten> beaten;
+    queue_->Beat({.who = who, .work_tokens = std::move(tokens), .wait = wait}, beaten.Done());
+    return beaten;
   }
   executor::Inspection Inspect(const executor::Attempt& attempt) {
     return std::move(queue_->Inspect({&attempt, 1})->front());

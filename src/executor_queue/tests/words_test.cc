@@ -18,13 +18,13 @@ TEST_F(QueueTest, ACancelIsToldOnceAtOnceAndThenWithEachBeat) {
   EXPECT_FALSE(beat.came());
   queue_->Cancel(attempt.key);
   ASSERT_TRUE(beat.came());
-  EXPECT_EQ(beat->at(0).reply, Reply::kCancel);
+  EXPECT_EQ(beat->pulses.at(0).reply, Reply::kCancel);
   judge_.reply = Reply::kCancel;
   const auto next = Beat(who, {token}, 10s);
   EXPECT_FALSE(next.came());
   Pass(10s);
   ASSERT_TRUE(next.came());
-  EXPECT_EQ(next->at(0).reply, Reply::kCancel);
+  EXPECT_EQ(next->pulses.at(0).reply, Reply::kCancel);
 }
 
 TEST_F(QueueTest, AStopAndARefusedTokenAnswerABeatAtOnce) {
@@ -34,15 +34,15 @@ TEST_F(QueueTest, AStopAndARefusedTokenAnswerABeatAtOnce) {
   judge_.reply = Reply::kStop;
   const auto stopped = Beat(who, {token}, 10s);
   ASSERT_TRUE(stopped.came());
-  EXPECT_EQ(stopped->at(0).reply, Reply::kStop);
+  EXPECT_EQ(stopped->pulses.at(0).reply, Reply::kStop);
   EXPECT_EQ(queue_->Figures().stale_words, 1U);
   judge_.reply = Reply::kGoOn;
   const auto mixed = Beat(who, {token, "forged"}, 10s);
   ASSERT_TRUE(mixed.came());
-  EXPECT_EQ(mixed->at(0).reply, Reply::kGoOn);
-  EXPECT_EQ(mixed->at(1).reply, Reply::kStop);
+  EXPECT_EQ(mixed->pulses.at(0).reply, Reply::kGoOn);
+  EXPECT_EQ(mixed->pulses.at(1).reply, Reply::kStop);
   const auto other = Hire("other");
-  EXPECT_EQ(Beat(other, {token})->at(0).reply, Reply::kStop) << "another's token";
+  EXPECT_EQ(Beat(other, {token})->pulses.at(0).reply, Reply::kStop) << "another's token";
 }
 
 TEST_F(QueueTest, AStopIsToldOnceAtOnceAndThenWithEachBeat) {
@@ -56,8 +56,8 @@ TEST_F(QueueTest, AStopIsToldOnceAtOnceAndThenWithEachBeat) {
   EXPECT_TRUE(Beat(who, {token, "forged too"}, 10s).came());
   Pass(10s);
   ASSERT_TRUE(next.came());
-  EXPECT_EQ(next->at(0).reply, Reply::kStop);
-  EXPECT_EQ(next->at(1).reply, Reply::kStop);
+  EXPECT_EQ(next->pulses.at(0).reply, Reply::kStop);
+  EXPECT_EQ(next->pulses.at(1).reply, Reply::kStop);
 }
 
 TEST_F(QueueTest, ABeatThatCouldNotBeJudgedIsSaidAgainUntilItsEnd) {
@@ -79,7 +79,7 @@ TEST_F(QueueTest, ABeatThatCouldNotBeJudgedIsSaidAgainUntilItsEnd) {
   judge_.reply = Reply::kStop;
   Pass(1s);
   ASSERT_TRUE(beat.came()) << "and heard once it could";
-  EXPECT_EQ(beat->at(0).reply, Reply::kStop);
+  EXPECT_EQ(beat->pulses.at(0).reply, Reply::kStop);
 }
 
 TEST_F(QueueTest, LinesAreStoredOnceHoweverOftenTheyAreSaid) {
@@ -383,13 +383,13 @@ TEST_F(QueueTest, WhatIsNotEndedLongAfterItsTimeoutEndsThoughItsWorkerIsHeard) {
   attempt.timeout = 5s;
   const auto token = Run(who, attempt);
   Pass(40s);
-  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kGoOn);
+  EXPECT_EQ(Beat(who, {token})->pulses.at(0).reply, Reply::kGoOn);
   Pass(35s - 1us);
-  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kGoOn);
+  EXPECT_EQ(Beat(who, {token})->pulses.at(0).reply, Reply::kGoOn);
   Pass(1us);
-  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kStop);
+  EXPECT_EQ(Beat(who, {token})->pulses.at(0).reply, Reply::kStop);
   Pass(60s - 1us);
-  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kStop);
+  EXPECT_EQ(Beat(who, {token})->pulses.at(0).reply, Reply::kStop);
   EXPECT_TRUE(judge_.ended.empty()) << "whoever does not hear the stop ends by his lease";
   Pass(1us);
   ASSERT_EQ(judge_.ended.size(), 1U);
@@ -407,12 +407,12 @@ TEST_F(QueueTest, WhatIsNotEndedLongAfterItsCancelEndsThoughItsWorkerIsHeard) {
   Pass(30s);
   queue_->Cancel(attempt.key);
   for (int i = 0; i < 129; ++i) {
-    EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kCancel);
+    EXPECT_EQ(Beat(who, {token})->pulses.at(0).reply, Reply::kCancel);
     Pass(1s);
   }
   queue_->Cancel(attempt.key);  // is no longer time
   Pass(1s);
-  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kStop);
+  EXPECT_EQ(Beat(who, {token})->pulses.at(0).reply, Reply::kStop);
   Pass(60s - 1us);
   EXPECT_TRUE(judge_.ended.empty());
   Pass(1us);
@@ -444,7 +444,7 @@ TEST_F(QueueTest, WithoutATimeoutAWorkerThatIsHeardKeepsWhatItHas) {
   std::string token = Run(who, Next(Plain()));
   for (int i = 0; i < 24 * 60; ++i) {
     Pass(1min - 1s);
-    const auto pulse = Beat(who, {token})->at(0);
+    const auto pulse = Beat(who, {token})->pulses.at(0);
     ASSERT_EQ(pulse.reply, Reply::kGoOn);
     if (!pulse.work_token.empty()) token = pulse.work_token;
   }

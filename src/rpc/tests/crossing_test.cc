@@ -132,33 +132,40 @@ TEST_F(Crossing, StartWithEachKindOfJob) {
 }
 
 TEST_F(Crossing, Heartbeat) {
-  Answered<std::vector<worker_api::Pulse>> answer;
+  Answered<worker_api::Beaten> answer;
   client->Beat({.who = who, .work_tokens = {"a", "b", "c", "d"}, .wait = 15s}, answer.done());
   const auto [heard, done] = engine.beaten.Take();
   EXPECT_EQ(heard.who, who);
   EXPECT_EQ(heard.work_tokens, (std::vector<std::string>{"a", "b", "c", "d"}));
   EXPECT_EQ(heard.wait, 15s);
-  done(std::vector<worker_api::Pulse>{
-      {Reply::kGoOn, "new"}, {Reply::kCancel, ""}, {Reply::kStop, ""}, {Reply::kAskAgain, ""}});
-  const auto pulses = answer.Get();
-  ASSERT_TRUE(pulses) << pulses.error().message;
-  ASSERT_EQ(pulses->size(), 4U);
-  EXPECT_EQ((*pulses)[0].reply, Reply::kGoOn);
-  EXPECT_EQ((*pulses)[0].work_token, "new");
-  EXPECT_EQ((*pulses)[1].reply, Reply::kCancel);
-  EXPECT_EQ((*pulses)[2].reply, Reply::kStop);
-  EXPECT_EQ((*pulses)[3].reply, Reply::kAskAgain);
+  done(worker_api::Beaten{.pulses = {{Reply::kGoOn, "new"},
+                                     {Reply::kCancel, ""},
+                                     {Reply::kStop, ""},
+                                     {Reply::kAskAgain, ""}}});
+  const auto beaten = answer.Get();
+  ASSERT_TRUE(beaten) << beaten.error().message;
+  EXPECT_FALSE(beaten->leave);
+  const auto& pulses = beaten->pulses;
+  ASSERT_EQ(pulses.size(), 4U);
+  EXPECT_EQ(pulses[0].reply, Reply::kGoOn);
+  EXPECT_EQ(pulses[0].work_token, "new");
+  EXPECT_EQ(pulses[1].reply, Reply::kCancel);
+  EXPECT_EQ(pulses[2].reply, Reply::kStop);
+  EXPECT_EQ(pulses[3].reply, Reply::kAskAgain);
 }
 
 TEST_F(Crossing, OrderToLeave) {
-  Answered<std::vector<worker_api::Pulse>> answer;
-  client->Beat({.who = who, .work_tokens = {"a", "b"}, .wait = 15s}, answer.done());
-  engine.beaten.Take().second(
-      std::vector<worker_api::Pulse>(2, {.reply = Reply::kGoOn, .leave = true}));
-  const auto pulses = answer.Get();
-  ASSERT_TRUE(pulses) << pulses.error().message;
-  EXPECT_TRUE(pulses->at(0).leave);
-  EXPECT_TRUE(pulses->at(1).leave);
+  for (const std::size_t tokens : {0U, 2U}) {
+    Answered<worker_api::Beaten> answer;
+    client->Beat({.who = who, .work_tokens = std::vector<std::string>(tokens, "a"), .wait = 15s},
+                 answer.done());
+    engine.beaten.Take().second(worker_api::Beaten{
+        .pulses = std::vector<worker_api::Pulse>(tokens, {Reply::kGoOn, ""}), .leave = true});
+    const auto beaten = answer.Get();
+    ASSERT_TRUE(beaten) << beaten.error().message;
+    EXPECT_EQ(beaten->pulses.size(), tokens);
+    EXPECT_TRUE(beaten->leave);
+  }
   Answered<worker_api::Polled> polled;
   client->PollFor({.who = who, .free = {{"q", 1}}, .wait = 1s}, polled.done());
   engine.polled.Take().second(worker_api::Polled{.assignments = {}, .drain = true, .leave = true});

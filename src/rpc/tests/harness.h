@@ -64,7 +64,7 @@ class Engine final : public worker_api::EngineService {
              Done<worker_api::Started> done) override {
     started.Hear({who, std::move(token)}, std::move(done));
   }
-  void Beat(worker_api::Heartbeat beat, Done<std::vector<worker_api::Pulse>> done) override {
+  void Beat(worker_api::Heartbeat beat, Done<worker_api::Beaten> done) override {
     beaten.Hear(std::move(beat), std::move(done));
   }
   void Log(std::string token, std::vector<log_store::Line> lines,
@@ -91,7 +91,7 @@ class Engine final : public worker_api::EngineService {
   Ear<worker_api::Registration, worker_api::Welcome> registered;
   Ear<worker_api::Poll, worker_api::Polled> polled;
   Ear<Start_, worker_api::Started> started;
-  Ear<worker_api::Heartbeat, std::vector<worker_api::Pulse>> beaten;
+  Ear<worker_api::Heartbeat, worker_api::Beaten> beaten;
   Ear<Log_, executor::Reply> logged;
   Ear<Complete_, executor::Reply> completed;
   Ear<HandBack_, bool> handed_back;

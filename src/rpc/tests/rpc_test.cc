@@ -88,7 +88,7 @@ TEST_F(Rpc, WhatACredentialDoesNotAllowIsRefused) {
   Answered<worker_api::Started> started;
   client->Start(other, "t", started.done());
   EXPECT_EQ(started.Get().error().code, Code::kUnavailable);
-  Answered<std::vector<worker_api::Pulse>> beaten;
+  Answered<worker_api::Beaten> beaten;
   client->Beat({.who = other}, beaten.done());
   EXPECT_EQ(beaten.Get().error().code, Code::kUnavailable);
   Answered<bool> back, left;
@@ -385,7 +385,7 @@ TEST_F(Rpc, ShutdownAnswersAllWhoWait) {
   const std::string address = server->address();
   const auto client = Connect(address);
   Answered<worker_api::Polled> polled;
-  Answered<std::vector<worker_api::Pulse>> beaten;
+  Answered<worker_api::Beaten> beaten;
   client->PollFor(Waiting(who, 60s), polled.done());
   client->Beat({.who = who, .work_tokens = {}, .wait = 60s}, beaten.done());
   const auto late = engine.polled.Take().second;
@@ -549,13 +549,13 @@ TEST_F(Rpc, TooManyCallsAreRefused) {
   client->PollFor(Waiting(who, 30s), refused.done());
   EXPECT_EQ(refused.Get().error().code, Code::kAtCapacity);
   // A heartbeat is heard without waiting, and words have a room of their own.
-  Answered<std::vector<worker_api::Pulse>> beaten, too_many;
+  Answered<worker_api::Beaten> beaten, too_many;
   client->Beat({.who = who, .work_tokens = {}, .wait = 10s}, beaten.done());
   const auto [beat, pulse] = engine.beaten.Take();
   EXPECT_EQ(beat.wait, 0s);
   client->Beat({.who = who, .work_tokens = {}, .wait = 10s}, too_many.done());
   EXPECT_EQ(too_many.Get().error().code, Code::kAtCapacity);
-  pulse(std::vector<worker_api::Pulse>{});
+  pulse(worker_api::Beaten{});
   EXPECT_TRUE(beaten.Get());
   done(worker_api::Polled{});
   EXPECT_TRUE(waits.Get());

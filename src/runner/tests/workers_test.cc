@@ -96,14 +96,13 @@ class Hand {
       std::this_thread::yield();
     }
   }
-  std::future<Result<std::vector<worker_api::Pulse>>> BeatFor(const std::string& token,
-                                                              Duration wait) {
-    const auto promise = std::make_shared<std::promise<Result<std::vector<worker_api::Pulse>>>>();
+  std::future<Result<worker_api::Beaten>> BeatFor(const std::string& token, Duration wait) {
+    const auto promise = std::make_shared<std::promise<Result<worker_api::Beaten>>>();
     service->Beat({.who = who, .work_tokens = {token}, .wait = wait},
                   [promise](auto said) { promise->set_value(std::move(said)); });
     return promise->get_future();
   }
-  Result<std::vector<worker_api::Pulse>> Beat(const std::string& token, Duration wait = 0s) {
+  Result<worker_api::Beaten> Beat(const std::string& token, Duration wait = 0s) {
     auto answer = BeatFor(token, wait);
     if (answer.wait_for(60s) != std::future_status::ready)
       return Error{Code::kInternal, "was not answered"};
@@ -196,7 +195,7 @@ TEST_F(WorkersTest, ASilentWorkerLosesItsAttemptToAnother) {
   const auto lost = silent.GetAndBegin();
   const auto second = other.GetAndBegin();  // after a lease
   silent.Meet(*runner_);                    // it may be forgotten by now
-  EXPECT_EQ(silent.Beat(lost.work_token)->at(0).reply, Reply::kStop);
+  EXPECT_EQ(silent.Beat(lost.work_token)->pulses.at(0).reply, Reply::kStop);
   EXPECT_EQ(*silent.Complete(lost.work_token), Reply::kStop);
   EXPECT_EQ(*other.Complete(second.work_token), Reply::kGoOn);
   EXPECT_EQ(End(run), model::RunState::kSucceeded);
@@ -212,7 +211,7 @@ TEST_F(WorkersTest, WhoeverSaysThatItLivesKeepsItsAttempt) {
   const RunNo run = runner_->Start("plain")->run();
   const auto started = worker.GetAndBegin();
   for (int beat = 0; beat < 10; ++beat)
-    EXPECT_EQ(worker.Beat(started.work_token, 300ms)->at(0).reply, Reply::kGoOn);
+    EXPECT_EQ(worker.Beat(started.work_token, 300ms)->pulses.at(0).reply, Reply::kGoOn);
   EXPECT_EQ(*worker.Complete(started.work_token), Reply::kGoOn);
   EXPECT_EQ(End(run), model::RunState::kSucceeded);
   EXPECT_EQ(Attempts(run).size(), 1U);
@@ -315,7 +314,7 @@ TEST_F(WorkersTest, ACancelIsPushedToTheWorker) {
   EXPECT_EQ(beat.wait_for(200ms), std::future_status::timeout);
   ASSERT_TRUE(handle->Cancel());
   ASSERT_EQ(beat.wait_for(10s), std::future_status::ready);
-  EXPECT_EQ(beat.get()->at(0).reply, Reply::kCancel);
+  EXPECT_EQ(beat.get()->pulses.at(0).reply, Reply::kCancel);
   EXPECT_EQ(worker.BeatFor(started.work_token, 15s).wait_for(300ms), std::future_status::timeout)
       << "it knows";
   EXPECT_EQ(*worker.Complete(started.work_token, {.verdict = Verdict::kCancelled}), Reply::kGoOn);
@@ -449,7 +448,7 @@ TEST_F(WorkersTest, ShutdownAnswersWhoeverWaitsAndLeavesWhatRunsElsewhere) {
   ASSERT_TRUE(runner_->Shutdown());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s) << "it waits for nothing elsewhere";
   EXPECT_TRUE(polled.get_future().get()->assignments.empty());
-  EXPECT_EQ(beat.get()->size(), 1U);
+  EXPECT_EQ(beat.get()->pulses.size(), 1U);
   EXPECT_EQ(worker.Poll().error().code, Code::kUnavailable);
 }
 

@@ -90,7 +90,7 @@ class Talk : public testing::Test {
     return One<C::SayBeat>();
   }
   void Pulse(const C::SayBeat& beat, Reply reply, std::string token = "") {
-    talk.OnBeaten(beat.id, std::vector<worker_api::Pulse>{{reply, std::move(token)}}, now);
+    talk.OnBeaten(beat.id, worker_api::Beaten{.pulses = {{reply, std::move(token)}}}, now);
     Go();
   }
   void End(Verdict verdict = Verdict::kSucceeded, std::int64_t epoch = 1) {
@@ -764,7 +764,7 @@ TEST_F(Talk, DrainEndsAlsoWhereCodeDoesNot) {
   const Duration most = options.drain_timeout + 3s + options.report_patience;
   while (now + 100ms < begin + most) {
     for (const auto& each : All<C::SayBeat>())
-      talk.OnBeaten(each.id, std::vector<worker_api::Pulse>{{Reply::kGoOn, ""}}, now);
+      talk.OnBeaten(each.id, worker_api::Beaten{.pulses = {{Reply::kGoOn, ""}}}, now);
     Go(100ms);
     ASSERT_FALSE(talk.end());
     EXPECT_TRUE(None<C::Overdue>());
@@ -807,14 +807,14 @@ TEST_F(Talk, AnOperatorDrainsItByAPollAndBySignalsItIsHurriedLater) {
 TEST_F(Talk, AnOperatorDrainsItByAHeartbeat) {
   const auto beat = RunOne();
   Assign({2});
-  const worker_api::Pulse pulse{.reply = Reply::kGoOn, .leave = true};
-  talk.OnBeaten(beat.id, std::vector{pulse}, now);
+  const worker_api::Beaten beaten{.pulses = {{Reply::kGoOn, ""}}, .leave = true};
+  talk.OnBeaten(beat.id, beaten, now);
   Go();
   EXPECT_TRUE(None<C::Cancel>());
   // Said again each time, it is no second wish.
   Go(200ms);
   const auto again = One<C::SayBeat>();
-  talk.OnBeaten(again.id, std::vector{pulse}, now);
+  talk.OnBeaten(again.id, beaten, now);
   Go();
   EXPECT_TRUE(None<C::Cancel>());
   End();

@@ -45,7 +45,7 @@ class Line final : public WorkerService {
     if (!Passes(done)) return;
     engine_.Start(who, std::move(token), std::move(done));
   }
-  void Beat(worker_api::Heartbeat beat, Done<std::vector<worker_api::Pulse>> done) override {
+  void Beat(worker_api::Heartbeat beat, Done<worker_api::Beaten> done) override {
     if (!Passes(done)) return;
     engine_.Beat(std::move(beat), std::move(done));
   }

@@ -49,7 +49,7 @@ class RpcClient final : public worker_api::WorkerService {
   void PollFor(worker_api::Poll poll, Done<worker_api::Polled> done) override;
   void Start(const worker_api::Identity& who, std::string start_token,
              Done<worker_api::Started> done) override;
-  void Beat(worker_api::Heartbeat heartbeat, Done<std::vector<worker_api::Pulse>> done) override;
+  void Beat(worker_api::Heartbeat heartbeat, Done<worker_api::Beaten> done) override;
   void Log(std::string work_token, std::vector<log_store::Line> lines,
            Done<executor::Reply> done) override;
   void Complete(std::string work_token, model::Outcome outcome,

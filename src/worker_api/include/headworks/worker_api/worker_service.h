@@ -126,12 +126,16 @@ struct Heartbeat {
   Duration wait{};
 };
 
-/// In the order of the tokens.  One whose token is refused is answered kStop.
+/// Of one token.  One that is refused is answered kStop.
 struct Pulse {
   executor::Reply reply = executor::Reply::kAskAgain;
   /// Instead of the one that was shown; empty = that one stays.
   std::string work_token;
-  /// As in Polled, and the same in all of one answer: whoever has no free slot does not poll.
+};
+
+struct Beaten {
+  std::vector<Pulse> pulses;  // in the order of the tokens
+  /// As in Polled: whoever has no free slot does not poll.
   bool leave = false;
 };
 
@@ -157,7 +161,7 @@ class WorkerService {
   /// Opens the start gate: user code begins only when this is answered kGoOn, which is committed.
   virtual void Start(const Identity& who, std::string start_token, Done<Started> done) = 0;
   /// Extends the leases of what is held.
-  virtual void Beat(Heartbeat heartbeat, Done<std::vector<Pulse>> done) = 0;
+  virtual void Beat(Heartbeat heartbeat, Done<Beaten> done) = 0;
   /// Lines are numbered by the worker, upwards, and said in this order: of one attempt one Log is
   /// under way at a time, and said again until it is answered otherwise than kAskAgain.  Stored
   /// when this is answered kGoOn or kCancel (I6).
