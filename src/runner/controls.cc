@@ -14,6 +14,8 @@ using control::WorkerCommandKind;
 using store::WorkerOrder;
 
 constexpr Duration kAskInterval = std::chrono::milliseconds(10);
+/// The engine looks for orders each 100 ms.
+constexpr Duration kAskOrders = std::chrono::milliseconds(50);
 
 /// Waits for an answer that the engine gives on its own thread.
 template <typename T>
@@ -29,9 +31,14 @@ bool Matches(std::string_view pattern, std::string_view name) {
   return name.starts_with(pattern.substr(0, pattern.size() - 1));
 }
 
+struct Orders {
+  std::set<std::string> names;  // of the workers that are meant
+  std::vector<WorkerOrder> all;
+};
+
 /// What `command` means for those whom the store knows; kNotFound, kConflict.
-Result<std::vector<WorkerOrder>> OrdersOf(const control::WorkerCommand& command,
-                                          store::WorkerStore& workers, Instant now) {
+Result<Orders> OrdersOf(const control::WorkerCommand& command, store::WorkerStore& workers,
+                        Instant now) {
   HEADWORKS_ASSIGN(const auto rows, workers.ListWorkers(command.tenant));
   HEADWORKS_ASSIGN(const auto known, workers.ListOrders(command.tenant));
   std::set<std::string> names;
@@ -45,23 +52,34 @@ Result<std::vector<WorkerOrder>> OrdersOf(const control::WorkerCommand& command,
                  fmt::format("no worker '{}' of tenant '{}' is known; `headworks workers list` "
                              "shows all that are",
                              command.name, command.tenant.value)};
-  const bool drain = command.kind == WorkerCommandKind::kDrain;
-  std::vector<WorkerOrder> orders;
+  Orders orders;
   const auto add = [&](const std::string& name, const std::string& incarnation) {
-    orders.push_back({.tenant = command.tenant,
-                      .name = name,
-                      .incarnation = incarnation,
-                      .stands = command.kind != WorkerCommandKind::kUncordon,
-                      .actor = command.actor,
-                      .at = now});
+    orders.names.insert(name);
+    orders.all.push_back({.tenant = command.tenant,
+                          .name = name,
+                          .incarnation = incarnation,
+                          .stands = command.kind != WorkerCommandKind::kUncordon,
+                          .actor = command.actor,
+                          .at = now});
   };
-  if (!drain)
-    for (const std::string& name : names) add(name, "");
-  else
-    for (const auto& row : rows)
-      if (names.contains(row.name) && row.presence != store::WorkerPresence::kGone)
-        add(row.name, row.incarnation);
-  if (orders.empty())
+  switch (command.kind) {
+    case WorkerCommandKind::kCordon:
+      for (const std::string& name : names) add(name, "");
+      break;
+    case WorkerCommandKind::kUncordon:  // whoever is not cordoned needs no word of it
+      for (const auto& order : known)
+        if (names.contains(order.name) && order.incarnation.empty() &&
+            (order.stands || !order.taken))
+          add(order.name, "");
+      orders.names = std::move(names);
+      break;
+    case WorkerCommandKind::kDrain:
+      for (const auto& row : rows)
+        if (names.contains(row.name) && row.presence != store::WorkerPresence::kGone)
+          add(row.name, row.incarnation);
+      break;
+  }
+  if (orders.names.empty())
     return Error{Code::kConflict,
                  fmt::format("worker '{}' is gone: there is nothing to drain; `headworks workers "
                              "cordon` keeps it from work when it comes back",
@@ -69,10 +87,16 @@ Result<std::vector<WorkerOrder>> OrdersOf(const control::WorkerCommand& command,
   return orders;
 }
 
+auto KeyOf(const WorkerOrder& order) {
+  return std::pair<std::string_view, std::string_view>(order.name, order.incarnation);
+}
+
+/// Whether each is gone by, or is an order no more: another came after it, or it was forgotten.
+/// `known` is in order of KeyOf.
 bool AreTaken(const std::vector<WorkerOrder>& asked, const std::vector<WorkerOrder>& known) {
-  return std::ranges::all_of(asked, [&](WorkerOrder order) {
-    order.taken = true;
-    return std::ranges::find(known, order) != known.end();
+  return std::ranges::all_of(asked, [&](const WorkerOrder& order) {
+    const auto now = std::ranges::lower_bound(known, KeyOf(order), {}, KeyOf);
+    return now == known.end() || *now != order;  // `taken` is what differs, or more than that
   });
 }
 
@@ -81,16 +105,16 @@ bool AreTaken(const std::vector<WorkerOrder>& asked, const std::vector<WorkerOrd
 Result<control::WorkersCommanded> StoredControl::CommandWorkers(
     const control::WorkerCommand& command, Duration timeout) {
   HEADWORKS_ASSIGN(const auto orders, OrdersOf(command, workers_, clock_.Now()));
-  HEADWORKS_TRY(workers_.Order(orders));
-  control::WorkersCommanded done;
-  for (const WorkerOrder& order : orders)
-    if (done.names.empty() || done.names.back() != order.name) done.names.push_back(order.name);
+  control::WorkersCommanded done{.names = {orders.names.begin(), orders.names.end()}};
+  done.taken = orders.all.empty();
+  if (done.taken) return done;
+  HEADWORKS_TRY(workers_.Order(orders.all));
   const Duration deadline = clock_.Monotonic() + timeout;
   for (;;) {
     HEADWORKS_ASSIGN(const auto known, workers_.ListOrders(command.tenant));
-    done.taken = AreTaken(orders, known);
+    done.taken = AreTaken(orders.all, known);
     if (done.taken || clock_.Monotonic() >= deadline) return done;
-    std::this_thread::sleep_for(kAskInterval);  // tidy-allow(sleep): the engine's roster takes it
+    std::this_thread::sleep_for(kAskOrders);  // tidy-allow(sleep): the engine's roster takes it
   }
 }
 

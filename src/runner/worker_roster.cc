@@ -45,11 +45,17 @@ Status WorkerRoster::Open() {
   std::vector<Known*> all;
   for (WorkerRecord& row : rows) {
     row.presence = WorkerPresence::kSilent;
+    if (!row.fault.empty())
+      log_.Warning("what is known of a worker is damaged; it is written anew",
+                   {{"error", row.fault}});
+    row.fault.clear();
     Known& known = known_[IdentityOf(row)];
     known.row = std::move(row);
     all.push_back(&known);
   }
   HEADWORKS_TRY(Write(all, opened_));
+  HEADWORKS_TRY(store_.WriteWorkers({}, clock_.Now()));
+  forget_at_ = opened_ + kForget;
   return TakeOrders();
 }
 
@@ -106,34 +112,48 @@ Status WorkerRoster::Look(Hurry hurry) {
     ++at;
     if (hurry == Hurry::kAll ? known.row != known.stored : IsDue(known, now)) due.push_back(&known);
   }
-  if (due.empty() && now < wrote_ + kForget) return {};
-  return Write(due, now);
+  if (!due.empty()) HEADWORKS_TRY(Write(due, now));
+  if (now < forget_at_) return {};
+  HEADWORKS_TRY(store_.WriteWorkers({}, clock_.Now()));
+  forget_at_ = now + kForget;
+  return {};
 }
 
 Status WorkerRoster::TakeOrders() {
   HEADWORKS_ASSIGN(const std::int64_t version, inbox_.DataVersion());
   if (version == version_) return {};
-  HEADWORKS_ASSIGN(auto orders, store_.ListAllOrders());
-  if (orders != orders_) {
-    executor_queue::WorkerOrders all;
-    std::vector<store::WorkerOrder> fresh;
-    for (const store::WorkerOrder& order : orders) {
-      if (order.stands && order.incarnation.empty()) all.cordoned.emplace(order.tenant, order.name);
-      if (order.stands && !order.incarnation.empty())
-        all.leaving.insert({order.tenant, order.name, order.incarnation});
-      if (!order.taken) fresh.push_back(order);
-    }
-    queue_.SetOrders(std::move(all));
-    if (!fresh.empty()) HEADWORKS_TRY(store_.NoteTaken(fresh));
-    for (const store::WorkerOrder& order : fresh)
-      log_.Info(!order.incarnation.empty() ? "a worker is told to drain"
-                : order.stands             ? "a worker is cordoned"
-                                           : "a worker is uncordoned",
-                {{"tenant", order.tenant.value}, {"worker", order.name}, {"actor", order.actor}});
-    orders_ = std::move(orders);
+  const Duration now = clock_.Monotonic();
+  const bool all = now >= all_orders_at_;
+  HEADWORKS_ASSIGN(auto orders, all ? store_.ListAllOrders() : store_.ListNewOrders());
+  if (all) orders_.clear();
+  std::vector<store::WorkerOrder> fresh;
+  for (store::WorkerOrder& order : orders) {
+    if (!order.taken) fresh.push_back(order);
+    const Identity whom{order.tenant, order.name, order.incarnation};
+    orders_.insert_or_assign(whom, std::move(order));
   }
+  if (all || !fresh.empty()) queue_.SetOrders(Standing());
+  if (!fresh.empty()) HEADWORKS_TRY(store_.NoteTaken(fresh));
+  for (const store::WorkerOrder& order : fresh)
+    log_.Info(!order.incarnation.empty() ? "a worker is told to drain"
+              : order.stands             ? "a worker is cordoned"
+                                         : "a worker is uncordoned",
+              {{"tenant", order.tenant.value}, {"worker", order.name}, {"actor", order.actor}});
+  if (all) all_orders_at_ = now + kForget;
   version_ = version;
   return {};
+}
+
+executor_queue::WorkerOrders WorkerRoster::Standing() const {
+  executor_queue::WorkerOrders all;
+  for (const auto& [whom, order] : orders_) {
+    if (!order.stands) continue;
+    if (order.incarnation.empty())
+      all.cordoned.emplace(order.tenant, order.name);
+    else
+      all.leaving.insert(whom);
+  }
+  return all;
 }
 
 void WorkerRoster::See(const executor_queue::WorkerStatus& status) {
@@ -184,7 +204,7 @@ bool WorkerRoster::IsDue(const Known& known, Duration now) {
 
 Status WorkerRoster::Write(std::span<Known* const> due, Duration now) {
   const Instant wall = clock_.Now();
-  do {
+  while (!due.empty()) {
     const auto part = due.first(std::min(due.size(), kBatch));
     std::vector<WorkerRecord> rows;
     rows.reserve(part.size());
@@ -202,8 +222,7 @@ Status WorkerRoster::Write(std::span<Known* const> due, Duration now) {
       known->written = now;
     }
     due = due.subspan(part.size());
-  } while (!due.empty());
-  wrote_ = now;
+  }
   return {};
 }
 

@@ -24,10 +24,10 @@ namespace headworks {
 /// Rates.  One look a second, which writes what it found in transactions of at most kBatch workers.
 ///   Of one worker a row at a time: who came, went, fell silent or changed within kChanged of the
 ///   last one; who has other attempts than before within kLoad; who was merely heard within kHeard.
-/// Orders.  Each kOrders it looks whether anybody has committed anything, and if so reads them.
+/// Orders.  Each kOrders it looks whether anybody has committed anything, and if so reads the new
+///   ones; all of them at Open and each kForget.
 /// Restarts.  Orders stand from Open on.  Who is in the store from before is silent until it
-/// registers, and gone if it does not
-///   within a lease.
+///   registers, and gone if it does not within a lease.
 /// Life.  Open, then Start or Tick; the destructor stops.  All that it is given must outlive it.
 /// Threads.  trouble() may be called concurrently; of the others one at a time.
 /// Errors of the store are logged once, shown by trouble(), and tried again.
@@ -39,7 +39,7 @@ class WorkerRoster {
   static constexpr Duration kLoad = std::chrono::seconds(10);
   static constexpr Duration kHeard = store::WorkerStore::kRewritten;
   static constexpr std::size_t kBatch = 500;
-  /// How often those who have been gone for too long are forgotten, where nothing else is written.
+  /// How often those who have been gone for too long are forgotten, and orders with them.
   static constexpr Duration kForget = std::chrono::minutes(10);
 
   struct Options {
@@ -81,6 +81,8 @@ class WorkerRoster {
 
   Status Look(Hurry hurry);
   Status TakeOrders();
+  /// Those that stand.
+  executor_queue::WorkerOrders Standing() const;
   void See(const executor_queue::WorkerStatus& status);
   /// False: nothing is known of it any more, nor was it written down.
   bool Miss(Known& known, Duration now) const;
@@ -97,9 +99,10 @@ class WorkerRoster {
   Logger& log_;
 
   std::map<Identity, Known> known_;
-  Duration opened_{0}, wrote_{0}, next_look_{0};
-  std::vector<store::WorkerOrder> orders_;  // as they were read last
-  std::int64_t version_ = -1;               // of the store, then
+  Duration opened_{0}, forget_at_{0}, next_look_{0};
+  std::map<Identity, store::WorkerOrder> orders_;  // of a cordon, without incarnation
+  Duration all_orders_at_{0};                      // when all of them are read again
+  std::int64_t version_ = -1;                      // of the store, when they were read last
   bool closed_ = false;
 
   mutable std::mutex mutex_;

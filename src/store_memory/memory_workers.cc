@@ -33,16 +33,18 @@ class MemoryWorkers final : public store::WorkerStore {
       s_.workers.insert_or_assign(KeyOf(worker), worker);
       if (IsGone(worker)) left.insert(worker.tenant);
     }
-    std::erase_if(s_.workers, [&](const auto& each) {
+    const std::size_t over = std::erase_if(s_.workers, [&](const auto& each) {
       return IsGone(each.second) && each.second.gone_at <= now - kGoneTtl;
     });
-    for (const TenantId& tenant : left) ForgetOldest(tenant);
+    bool forgot = workers.empty() || over > 0;
+    for (const TenantId& tenant : left) forgot |= ForgetOldest(tenant);
+    ++s_.data_version;
+    if (!forgot) return {};
     std::erase_if(s_.worker_orders, [&](const auto& each) {
       const auto& [key, order] = each;
       return order.incarnation.empty() ? !order.stands && order.at <= now - kGoneTtl
                                        : !s_.workers.contains(key);
     });
-    ++s_.data_version;
     return {};
   }
 
@@ -74,9 +76,18 @@ class MemoryWorkers final : public store::WorkerStore {
     auto changed = s_.worker_orders;
     std::map<TenantId, std::size_t> counts;
     for (const WorkerOrder& order : orders) changed.insert_or_assign(KeyOf(order), order);
-    for (const auto& [key, order] : changed) ++counts[order.tenant];
+    std::map<TenantId, std::vector<std::pair<Instant, WorkerKey>>> over;
+    for (const auto& [key, order] : changed) {
+      if (order.stands) ++counts[order.tenant];
+      if (!order.stands && order.taken) over[order.tenant].emplace_back(order.at, key);
+    }
     for (const WorkerOrder& order : orders)
       if (counts[order.tenant] > kMaxOrders) return store::TooManyOrders(order.tenant);
+    for (const WorkerOrder& order : orders) {
+      auto& old = over[order.tenant];
+      std::ranges::sort(old, std::ranges::greater());
+      for (; old.size() > kMaxOrders; old.pop_back()) changed.erase(old.back().second);
+    }
     s_.worker_orders = std::move(changed);
     ++s_.data_version;
     return {};
@@ -97,6 +108,12 @@ class MemoryWorkers final : public store::WorkerStore {
     return all;
   }
 
+  Result<std::vector<WorkerOrder>> ListNewOrders() override {
+    HEADWORKS_ASSIGN(auto orders, ListAllOrders());
+    std::erase_if(orders, [](const WorkerOrder& order) { return order.taken; });
+    return orders;
+  }
+
   Status NoteTaken(std::span<const WorkerOrder> orders) override {
     const std::lock_guard lock(s_.mutex);
     for (const WorkerOrder& order : orders)
@@ -109,12 +126,14 @@ class MemoryWorkers final : public store::WorkerStore {
   }
 
  private:
-  void ForgetOldest(const TenantId& tenant) {
+  /// Whether there was one to forget.
+  bool ForgetOldest(const TenantId& tenant) {
     std::vector<std::pair<Instant, WorkerKey>> gone;
     for (const auto& [key, worker] : s_.workers)
       if (worker.tenant == tenant && IsGone(worker)) gone.emplace_back(worker.gone_at, key);
     std::ranges::sort(gone, std::ranges::greater());
     for (std::size_t i = kMaxGone; i < gone.size(); ++i) s_.workers.erase(gone[i].second);
+    return gone.size() > kMaxGone;
   }
 
   const std::shared_ptr<Storage> storage_;

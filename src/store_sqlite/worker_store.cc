@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <boost/json.hpp>
+#include <limits>
+#include <optional>
 #include <set>
 
 #include "headworks/base/json.h"
@@ -36,7 +38,12 @@ std::string QueuesText(const WorkerRecord& worker) {
   return json::serialize(queues);
 }
 
-std::uint32_t Count(const json::value& value) { return value.to_number<std::uint32_t>(); }
+std::optional<std::uint32_t> Count(const json::value& value) {
+  const std::int64_t* const number = value.if_int64();
+  if (number == nullptr || *number < 0 || *number > std::numeric_limits<std::uint32_t>::max())
+    return std::nullopt;
+  return static_cast<std::uint32_t>(*number);
+}
 
 Status ReadTexts(const std::string& labels, const std::string& queues, WorkerRecord& worker) {
   const auto corrupt = [&](std::string_view what) {
@@ -53,13 +60,14 @@ Status ReadTexts(const std::string& labels, const std::string& queues, WorkerRec
   if (!rows || !rows->is_array()) return corrupt("queues");
   for (const json::value& row : rows->get_array()) {
     const json::array* cells = row.if_array();
-    if (cells == nullptr || cells->size() != 4 || !(*cells)[0].is_string() ||
-        !(*cells)[1].is_int64() || !(*cells)[2].is_int64() || !(*cells)[3].is_int64())
+    if (cells == nullptr || cells->size() != 4 || !(*cells)[0].is_string())
       return corrupt("queues");
+    const auto slots = Count((*cells)[1]), held = Count((*cells)[2]), running = Count((*cells)[3]);
+    if (!slots || !held || !running) return corrupt("queues");
     worker.queues.push_back({.name = std::string((*cells)[0].get_string()),
-                             .slots = Count((*cells)[1]),
-                             .held = Count((*cells)[2]),
-                             .running = Count((*cells)[3])});
+                             .slots = *slots,
+                             .held = *held,
+                             .running = *running});
   }
   return {};
 }
@@ -106,12 +114,16 @@ Status SqliteWorkerStore::WriteWorkers(std::span<const WorkerRecord> workers, In
       if (worker.presence == WorkerPresence::kGone) left.insert(worker.tenant);
     }
     HEADWORKS_TRY(c.Run("DELETE FROM worker WHERE gone_at <> 0 AND gone_at <= ?1", now - kGoneTtl));
-    for (const TenantId& tenant : left)
+    bool forgot = workers.empty() || c.Changes() > 0;
+    for (const TenantId& tenant : left) {
       HEADWORKS_TRY(
           c.Run("DELETE FROM worker WHERE tenant_id = ?1 AND (name, incarnation) IN "
                 "(SELECT name, incarnation FROM worker WHERE tenant_id = ?1 AND gone_at <> 0 "
                 "ORDER BY gone_at DESC, name DESC, incarnation DESC LIMIT -1 OFFSET ?2)",
                 tenant, static_cast<std::int64_t>(kMaxGone)));
+      forgot |= c.Changes() > 0;
+    }
+    if (!forgot) return {};
     return c.Run(
         "DELETE FROM worker_order WHERE CASE incarnation WHEN '' THEN stands = 0 AND at <= ?1 "
         "ELSE NOT EXISTS (SELECT 1 FROM worker AS w WHERE w.tenant_id = worker_order.tenant_id "
@@ -136,7 +148,13 @@ Result<std::vector<WorkerRecord>> SqliteWorkerStore::ListPresent() {
     std::vector<WorkerRecord> workers;
     HEADWORKS_TRY(c.ForEach(HEADWORKS_SELECT_WORKER
                             "WHERE gone_at = 0 ORDER BY tenant_id, name, incarnation",
-                            [&](Row row) { return ReadWorker(row, workers); }));
+                            [&](Row row) {
+                              const Status read = ReadWorker(row, workers);
+                              if (read) return;
+                              workers.back().fault = read.error().message;
+                              workers.back().labels.clear();
+                              workers.back().queues.clear();
+                            }));
     return workers;
   });
 }
@@ -157,9 +175,15 @@ Status SqliteWorkerStore::Order(std::span<const WorkerOrder> orders) {
     for (const TenantId& tenant : tenants) {
       HEADWORKS_ASSIGN(
           const auto count,
-          c.Value<std::int64_t>("SELECT count(*) FROM worker_order WHERE tenant_id = ?1", tenant));
+          c.Value<std::int64_t>(
+              "SELECT count(*) FROM worker_order WHERE tenant_id = ?1 AND stands = 1", tenant));
       if (count.value_or(0) > static_cast<std::int64_t>(kMaxOrders))
         return store::TooManyOrders(tenant);
+      HEADWORKS_TRY(
+          c.Run("DELETE FROM worker_order WHERE tenant_id = ?1 AND (name, incarnation) IN "
+                "(SELECT name, incarnation FROM worker_order WHERE tenant_id = ?1 AND stands = 0 "
+                "AND taken = 1 ORDER BY at DESC, name DESC, incarnation DESC LIMIT -1 OFFSET ?2)",
+                tenant, static_cast<std::int64_t>(kMaxOrders)));
     }
     return {};
   });
@@ -180,6 +204,16 @@ Result<std::vector<WorkerOrder>> SqliteWorkerStore::ListAllOrders() {
   return core_.Read([&](Connection& c) -> Result<std::vector<WorkerOrder>> {
     std::vector<WorkerOrder> orders;
     HEADWORKS_TRY(c.ForEach(HEADWORKS_SELECT_ORDER "ORDER BY tenant_id, name, incarnation",
+                            [&](Row row) { ReadOrder(row, orders); }));
+    return orders;
+  });
+}
+
+Result<std::vector<WorkerOrder>> SqliteWorkerStore::ListNewOrders() {
+  return core_.Read([&](Connection& c) -> Result<std::vector<WorkerOrder>> {
+    std::vector<WorkerOrder> orders;
+    HEADWORKS_TRY(c.ForEach(HEADWORKS_SELECT_ORDER
+                            "WHERE taken = 0 ORDER BY tenant_id, name, incarnation",
                             [&](Row row) { ReadOrder(row, orders); }));
     return orders;
   });

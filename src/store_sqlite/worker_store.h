@@ -16,6 +16,7 @@ class SqliteWorkerStore final : public store::WorkerStore {
   Status Order(std::span<const store::WorkerOrder> orders) override;
   Result<std::vector<store::WorkerOrder>> ListOrders(const TenantId& tenant) override;
   Result<std::vector<store::WorkerOrder>> ListAllOrders() override;
+  Result<std::vector<store::WorkerOrder>> ListNewOrders() override;
   Status NoteTaken(std::span<const store::WorkerOrder> orders) override;
 
  private:

@@ -1,5 +1,9 @@
 #include "worker_roster.h"
 
+#include <algorithm>
+#include <functional>
+
+#include "controls.h"
 #include "headworks/store_memory/memory_store.h"
 #include "rig.h"
 
@@ -19,7 +23,9 @@ class CountingStore final : public store::WorkerStore {
  public:
   explicit CountingStore(store::WorkerStore& inner) : inner_(inner) {}
   bool unplugged = false;
-  std::size_t rows = 0, commits = 0, largest = 0, order_lists = 0;
+  std::size_t rows = 0, commits = 0, largest = 0, order_lists = 0, order_rows = 0;
+  std::function<void()> on_list = [] {};  // before the orders of a tenant are
+  std::string fault;                      // of whoever is present
 
   Status WriteWorkers(std::span<const WorkerRecord> workers, Instant now) override {
     if (unplugged) return Error{Code::kUnavailable, "the disk is gone"};
@@ -31,14 +37,27 @@ class CountingStore final : public store::WorkerStore {
   Result<std::vector<WorkerRecord>> ListWorkers(const TenantId& tenant) override {
     return inner_.ListWorkers(tenant);
   }
-  Result<std::vector<WorkerRecord>> ListPresent() override { return inner_.ListPresent(); }
+  Result<std::vector<WorkerRecord>> ListPresent() override {
+    auto rows = inner_.ListPresent();
+    for (WorkerRecord& row : *rows) row.fault = fault;
+    return rows;
+  }
   Status Order(std::span<const store::WorkerOrder> orders) override { return inner_.Order(orders); }
   Result<std::vector<store::WorkerOrder>> ListOrders(const TenantId& tenant) override {
+    on_list();
     return inner_.ListOrders(tenant);
   }
   Result<std::vector<store::WorkerOrder>> ListAllOrders() override {
     ++order_lists;
-    return inner_.ListAllOrders();
+    auto orders = inner_.ListAllOrders();
+    order_rows += orders->size();
+    return orders;
+  }
+  Result<std::vector<store::WorkerOrder>> ListNewOrders() override {
+    ++order_lists;
+    auto orders = inner_.ListNewOrders();
+    order_rows += orders->size();
+    return orders;
   }
   Status NoteTaken(std::span<const store::WorkerOrder> orders) override {
     return inner_.NoteTaken(orders);
@@ -232,25 +251,6 @@ TEST_F(RosterTest, TroubleIsToldOnceAndWhatWasMissedIsWrittenThen) {
   EXPECT_EQ(Row().gone_at, clock_.Now() - 90s);
 }
 
-TEST_F(RosterTest, CloseWritesWhatWasLeftForLater) {
-  Engine();
-  const auto who = Hire("w");
-  Pass(1s);
-  Pass(5s);
-  Poll(who);
-  roster_->Close();
-  EXPECT_EQ(Row().heard_at, clock_.Now());
-  const std::size_t rows = store_.rows;
-  roster_->Close();
-  EXPECT_EQ(store_.rows, rows);
-}
-
-TEST_F(RosterTest, WhoIsGoneIsForgottenThoughNothingElseHappens) {
-  Engine();
-  Hire("w");
-  Pass(kLease + 1s);
-  EXPECT_EQ(Row().presence, WorkerPresence::kGone);
-  clock_.Advance(store::WorkerStore::kGoneTtl - WorkerRoster::kForget);
 TEST_F(RosterTest, WhoCameBackAndLeftBetweenTwoLooksHasLeft) {
   Engine();
   const auto who = Hire("w");
@@ -287,6 +287,25 @@ TEST_F(RosterTest, WhoHadToMakeRoomForAnotherDidNotLeave) {
   EXPECT_EQ(displaced, 1);
 }
 
+TEST_F(RosterTest, CloseWritesWhatWasLeftForLater) {
+  Engine();
+  const auto who = Hire("w");
+  Pass(1s);
+  Pass(5s);
+  Poll(who);
+  roster_->Close();
+  EXPECT_EQ(Row().heard_at, clock_.Now());
+  const std::size_t rows = store_.rows;
+  roster_->Close();
+  EXPECT_EQ(store_.rows, rows);
+}
+
+TEST_F(RosterTest, WhoIsGoneIsForgottenThoughNothingElseHappens) {
+  Engine();
+  Hire("w");
+  Pass(kLease + 1s);
+  EXPECT_EQ(Row().presence, WorkerPresence::kGone);
+  clock_.Advance(store::WorkerStore::kGoneTtl - WorkerRoster::kForget);
   Pass(2 * WorkerRoster::kForget);
   EXPECT_TRUE(Rows().empty());
 }
@@ -310,6 +329,102 @@ TEST_F(RosterTest, OrdersAreTakenSoonAndByTheNextEngineFromTheStart) {
   EXPECT_TRUE(store_.Order({&back, 1}));
   roster_->Tick();
   EXPECT_EQ(Poll(who)->assignments.size(), 1U);
+}
+
+TEST_F(RosterTest, OrdersThatAreTakenAreNotReadAgainWithEachCommit) {
+  std::vector<store::WorkerOrder> many;
+  for (int i = 0; i < 100; ++i)
+    many.push_back({.tenant = kTenant,
+                    .name = "w" + std::to_string(i),
+                    .incarnation = "",
+                    .actor = "ann",
+                    .at = clock_.Now()});
+  EXPECT_TRUE(store_.Order(many));
+  Engine();
+  const auto who = Hire("w7");
+  Offer(Plain());
+  roster_->Tick();
+  store_.order_rows = 0;
+  const auto commit = [&] {
+    EXPECT_TRUE(store_.WriteWorkers({}, clock_.Now()));
+    clock_.Advance(WorkerRoster::kOrders);
+    roster_->Tick();
+  };
+  for (int i = 0; i < 50; ++i) commit();
+  EXPECT_EQ(store_.order_rows, 0U);
+  EXPECT_TRUE(Poll(who)->assignments.empty());
+  many[7].stands = false;
+  EXPECT_TRUE(store_.Order({&many[7], 1}));
+  commit();
+  EXPECT_EQ(store_.order_rows, 1U);
+  EXPECT_EQ(Poll(who)->assignments.size(), 1U);
+  EXPECT_TRUE(Poll(Hire("w8"))->drain) << "the others stand";
+}
+
+TEST_F(RosterTest, WhoCommandsDoesNotWaitForAnOrderThatWasReplaced) {
+  Engine();
+  Hire("w");
+  Pass(1s);
+  InboxControl control(*database_, store_, clock_, random_);
+  int lists = 0;
+  store_.on_list = [&] {
+    clock_.Advance(1s);
+    if (++lists != 2) return;  // once it was written
+    const store::WorkerOrder back{.tenant = kTenant,
+                                  .name = "w",
+                                  .incarnation = "",
+                                  .stands = false,
+                                  .actor = "bob",
+                                  .at = clock_.Now()};
+    EXPECT_TRUE(store_.Order({&back, 1}));
+  };
+  const auto done =
+      control.CommandWorkers({kTenant, control::WorkerCommandKind::kCordon, "w", "ann"}, 10s);
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_TRUE(done->taken);
+  EXPECT_EQ(lists, 2);
+  store_.on_list = [] {};
+}
+
+TEST_F(RosterTest, WhoIsNotCordonedNeedsNoOrderToBeUncordoned) {
+  using enum control::WorkerCommandKind;
+  Engine();
+  Hire("a");
+  Hire("b");
+  Pass(1s);
+  InboxControl control(*database_, store_, clock_, random_);
+  EXPECT_FALSE(control.CommandWorkers({kTenant, kCordon, "a", "ann"}, 0s)->taken);
+  roster_->Tick();
+  const auto uncordon = [&] {
+    const auto done = control.CommandWorkers({kTenant, kUncordon, "*", "ann"}, 0s);
+    EXPECT_EQ(done->names, (std::vector<std::string>{"a", "b"}));
+    return done->taken;
+  };
+  EXPECT_FALSE(uncordon());
+  const auto orders = store_.ListOrders(kTenant);
+  ASSERT_EQ(orders->size(), 1U);
+  EXPECT_EQ(orders->at(0).name, "a");
+  EXPECT_FALSE(uncordon()) << "no engine goes by that yet";
+  roster_->Tick();
+  EXPECT_TRUE(uncordon());
+  EXPECT_EQ(control.CommandWorkers({kTenant, kUncordon, "c", "ann"}, 0s).error().code,
+            Code::kNotFound);
+}
+
+TEST_F(RosterTest, AWorkerWhoseRowIsDamagedKeepsNoEngineFromStarting) {
+  Engine();
+  Hire("w");
+  Pass(1s);
+  store_.fault = "worker w: its queues cannot be read";
+  Engine();
+  EXPECT_NE(std::ranges::find(warnings_.lines,
+                              "what is known of a worker is damaged; it is "
+                              "written anew"),
+            warnings_.lines.end());
+  EXPECT_EQ(Row().presence, WorkerPresence::kSilent);
+  EXPECT_EQ(Row().fault, "");
+  Pass(kLease + 1s);
+  EXPECT_EQ(Row().presence, WorkerPresence::kGone);
 }
 
 TEST_F(RosterTest, OrdersAreReadOnlyAfterSomethingWasCommitted) {

@@ -165,11 +165,46 @@ TEST_P(Conformance, OrdersAreForgottenWithTheirWorkers) {
   EXPECT_OK(workers().Order(std::vector{Cordon("w"), lifted, DrainOf("w", "one"),
                                         DrainOf("w", "never seen"), Cordon("never seen")}));
   EXPECT_OK(workers().WriteWorkers({}, kT0 + WorkerStore::kGoneTtl - 1us));
-  EXPECT_EQ(*workers().ListOrders(kTenant),
-            (std::vector{lifted, Cordon("never seen"), Cordon("w"), DrainOf("w", "one")}));
+  const std::vector left{lifted, Cordon("never seen"), Cordon("w"), DrainOf("w", "one")};
+  EXPECT_EQ(*workers().ListOrders(kTenant), left);
+  EXPECT_OK(workers().WriteWorkers({&worker, 1}, kT0 + WorkerStore::kGoneTtl));
+  EXPECT_EQ(*workers().ListOrders(kTenant), left) << "nobody was forgotten, nor is it time to";
   worker = Gone(worker, kT0);
   EXPECT_OK(workers().WriteWorkers({&worker, 1}, kT0 + WorkerStore::kGoneTtl));
   EXPECT_EQ(*workers().ListOrders(kTenant), (std::vector{Cordon("never seen"), Cordon("w")}));
+}
+
+TEST_P(Conformance, NewOrdersAreThoseThatAreNotTaken) {
+  WorkerOrder other = Cordon("w");
+  other.tenant = kOtherTenant;
+  const WorkerOrder drain = DrainOf("w", "one");
+  EXPECT_OK(workers().Order(std::vector{other, Cordon("w"), drain}));
+  EXPECT_EQ(*workers().ListNewOrders(), (std::vector{Cordon("w"), drain, other}));
+  EXPECT_OK(workers().NoteTaken(std::vector{Cordon("w"), other}));
+  EXPECT_EQ(*workers().ListNewOrders(), std::vector{drain});
+  const WorkerOrder again = Cordon("w", kT0 + 1s);
+  EXPECT_OK(workers().Order({&again, 1}));
+  EXPECT_EQ(*workers().ListNewOrders(), (std::vector{again, drain}));
+}
+
+TEST_P(Conformance, OrdersThatWereTakenBackAreBounded) {
+  std::vector<WorkerOrder> back;
+  for (std::size_t i = 0; i < WorkerStore::kMaxOrders; ++i) {
+    back.push_back(Cordon(fmt::format("w{:05}", i), kT0 + static_cast<int>(i) * 1us));
+    back.back().stands = false;
+  }
+  EXPECT_OK(workers().Order(back));
+  WorkerOrder last = Cordon("x", kT0 + 1h);
+  last.stands = false;
+  EXPECT_OK(workers().Order({&last, 1}));
+  EXPECT_EQ(workers().ListOrders(kTenant)->size(), WorkerStore::kMaxOrders + 1)
+      << "the engine has yet to go by them";
+  EXPECT_OK(workers().NoteTaken(back));
+  EXPECT_OK(workers().NoteTaken({&last, 1}));
+  EXPECT_OK(workers().Order(std::vector{Cordon("y")}));
+  const auto left = workers().ListOrders(kTenant);
+  ASSERT_EQ(left->size(), WorkerStore::kMaxOrders + 1);
+  EXPECT_EQ(left->front().name, "w00001") << "the oldest is forgotten";
 }
 
 TEST_P(Conformance, OrdersAreCheckedAndBounded) {
@@ -191,6 +226,11 @@ TEST_P(Conformance, OrdersAreCheckedAndBounded) {
   EXPECT_CODE(workers().Order(many), Code::kAtCapacity);
   EXPECT_EQ(workers().ListOrders(kTenant)->size(), WorkerStore::kMaxOrders);
   EXPECT_OK(workers().Order({many.data(), 1}));
+  many[0].stands = false;
+  EXPECT_OK(workers().Order({many.data(), 1}));
+  EXPECT_OK(workers().Order({&many[1], 1}));  // one is taken back, so another is not too many
+  many = {Cordon("yet one more")};
+  EXPECT_CODE(workers().Order(many), Code::kAtCapacity);
   WorkerOrder other = Cordon("w");
   other.tenant = kOtherTenant;
   EXPECT_OK(workers().Order({&other, 1}));

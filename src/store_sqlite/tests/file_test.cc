@@ -215,6 +215,36 @@ TEST(SqliteLevels, WorkersComeToAFileOfBeforeAndItsRunsStay) {
   EXPECT_EQ(*db->workers().ListWorkers(kTenant), std::vector{worker});
 }
 
+TEST(SqliteWorkers, OneDamagedRowIsToldAndHidesNoOther) {
+  const ScratchFolder folder;
+  const auto db = MustOpen(folder.File("db"));
+  const store::WorkerRecord good{.tenant = kTenant, .name = "good", .incarnation = "one"};
+  store::WorkerRecord bad{.tenant = kTenant,
+                          .name = "bad",
+                          .incarnation = "one",
+                          .queues = {{"q", 1, 0, 0}},
+                          .labels = {"gpu"}};
+  for (const char* damage : {"queues = '[[\"q\",4294967296,0,0]]'", "queues = '[[\"q\",1,-1,0]]'",
+                             "queues = '[[\"q\",1,0,1.5]]'", "queues = '[[\"q\",1,0]]'",
+                             "queues = '{'", "labels = '[1]'", "labels = ''"}) {
+    EXPECT_OK(db->workers().WriteWorkers(std::vector{good, bad}, kT0));
+    {
+      auto other = Connection::Open(folder.File("db"), {});
+      ASSERT_TRUE((*other)->Script(
+          (std::string("UPDATE worker SET ") + damage + " WHERE name = 'bad'").c_str()));
+    }
+    EXPECT_CODE(db->workers().ListWorkers(kTenant), Code::kCorrupt) << damage;
+    const auto present = db->workers().ListPresent();
+    ASSERT_TRUE(present) << damage;
+    ASSERT_EQ(present->size(), 2U);
+    const store::WorkerRecord& read = present->front();
+    EXPECT_EQ(read.name, "bad");
+    EXPECT_NE(read.fault.find("worker bad: its "), std::string::npos) << read.fault;
+    EXPECT_TRUE(read.queues.empty() && read.labels.empty());
+    EXPECT_EQ(present->back(), good);
+  }
+}
+
 TEST(SqliteLevels, FileThatNeedsANewerProgramIsRefused) {
   const ScratchFolder folder;
   MustOpen(folder.File("db"));

@@ -46,6 +46,8 @@ struct WorkerRecord {
   /// kGone: since when, and why.
   Instant gone_at{};
   std::string gone_why;
+  /// Of ListPresent: why its labels and queues are not there; empty = they are.  Not stored.
+  std::string fault{};
   bool operator==(const WorkerRecord&) const = default;
 };
 
@@ -74,27 +76,33 @@ class WorkerStore {
   static constexpr Duration kGoneTtl = std::chrono::hours(24);
   /// ... if no more of its tenant have gone since.
   static constexpr std::size_t kMaxGone = 1'000;
-  static constexpr std::size_t kMaxOrders = 10'000;  // of one tenant
+  /// Orders that stand, of one tenant.
+  static constexpr std::size_t kMaxOrders = 10'000;
   /// The engine writes whoever is there at least so often.
   static constexpr Duration kRewritten = std::chrono::seconds(30);
 
   virtual ~WorkerStore() = default;
   /// The engine's: all of them or none, each in place of what was known of that incarnation.
-  /// Forgets who has been gone for too long by `now`, orders to those who are not known any more,
-  /// and orders that were taken back kGoneTtl ago.  kInvalidArgument: a worker without tenant, name
+  /// Forgets who has been gone for too long by `now`; then, and where nobody is written, orders to
+  /// those who are not known any more, and orders that were taken back kGoneTtl ago.
+  /// kInvalidArgument: a worker without tenant, name
   /// or incarnation, or who is gone since no time.
   virtual Status WriteWorkers(std::span<const WorkerRecord> workers, Instant now) = 0;
   /// Ordered by name, then when they connected.
   virtual Result<std::vector<WorkerRecord>> ListWorkers(const TenantId& tenant) = 0;
   /// The engine's: those that are not gone, of all tenants, ordered by tenant, name, incarnation.
+  /// Of one whose row is damaged, what can be read, and `fault`.
   virtual Result<std::vector<WorkerRecord>> ListPresent() = 0;
   /// All of them or none, each in place of the one before to that name and incarnation.
+  /// Of those that were taken back and that the engine goes by, it keeps kMaxOrders, the latest.
   /// kInvalidArgument: without tenant, name or actor; kAtCapacity: see kMaxOrders.
   virtual Status Order(std::span<const WorkerOrder> orders) = 0;
   /// Ordered by name, incarnation.
   virtual Result<std::vector<WorkerOrder>> ListOrders(const TenantId& tenant) = 0;
   /// The engine's: of all tenants, ordered by tenant, name, incarnation.
   virtual Result<std::vector<WorkerOrder>> ListAllOrders() = 0;
+  /// The engine's: those of ListAllOrders that it does not go by yet.
+  virtual Result<std::vector<WorkerOrder>> ListNewOrders() = 0;
   /// The engine's: it goes by these.  One that was replaced since is passed over.
   virtual Status NoteTaken(std::span<const WorkerOrder> orders) = 0;
 };
