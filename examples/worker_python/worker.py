@@ -64,7 +64,7 @@ class Worker:
 class Attempt:
     def __init__(self, worker, started, began):
         self.worker, self.job, self.token = worker, started.job, started.work_token
-        self.stop, self.why, self.heard = None, 0, began
+        self.stop, self.why, self.heard, self.lease = None, 0, began, worker.lease
         self.kill_at, self.over = float("inf"), threading.Event()
         self.flow = json.loads(self.job.definition_json)
         self.grace = self.flow["tasks"][0].get("grace_us", 10_000_000) / 1e6
@@ -119,13 +119,13 @@ class Attempt:
                                                    metadata=self.worker.metadata).pulses[0]
                 self.token = pulse.work_token or self.token
                 if pulse.reply in (pb.REPLY_GO_ON, pb.REPLY_CANCEL):
-                    self.heard = said
+                    self.heard, self.lease = said, self.worker.lease
                 if pulse.reply in (pb.REPLY_STOP, pb.REPLY_CANCEL):
                     self.end(process, pb.VERDICT_CANCELLED, 9, pulse.reply == pb.REPLY_STOP)
             except grpc.RpcError as error:  # whoever is not heard ends by its lease, below
                 if error.code() == grpc.StatusCode.NOT_FOUND:
                     self.worker.register()
-            if time.monotonic() > self.heard + self.worker.lease * 2 / 3:  # before it is another's
+            if time.monotonic() > self.heard + self.lease * 2 / 3:  # before it is another's
                 self.end(process, pb.VERDICT_INTERRUPTED, 0, True)
             elif self.stop or time.monotonic() > timeout_at:
                 self.end(process, pb.VERDICT_RETRY, 4, False)

@@ -150,7 +150,7 @@ void Conversation::NextForRunning(const model::AttemptKey& key, Held& held, Dura
   if (!held.fenced && held.stopped == Stopped::kNot && now >= SoftEnd(held)) {
     ++stopped_for_lease_;
     tell_(fmt::format("{} is stopped: the server has not answered for almost a lease of {}",
-                      held.name, FormatDuration(lease_)));
+                      held.name, FormatDuration(held.lease)));
     held.stopped = Stopped::kLease;
     held.stopped_at = now;
     actions.emplace_back(Cancel{key});
@@ -628,6 +628,7 @@ void Conversation::OnDrain(Duration now) {
 void Conversation::Heard(const model::AttemptKey& key, Held& held, Duration at) {
   if (at <= held.heard_at) return;
   held.heard_at = at;
+  held.lease = lease_;
   if (held.stage == Stage::kRunning && !held.overdue)
     pending_.emplace_back(KillAt{key, HardEnd(held)});
 }

@@ -144,8 +144,9 @@ class Conversation {
     Duration asked_at{};
     /// The gate may be open, for all that is known.
     bool maybe_started = false;
-    /// Its lease counts from here.
-    Duration heard_at{};
+    /// Its lease counts from here, and is as long as it was promised then: a shorter one of the next
+    /// engine is for what that one is heard to say.
+    Duration heard_at{}, lease{};
     int beats = 0;  // under way, that show its token
     bool lines = false, logging = false;
     Stopped stopped = Stopped::kNot;
@@ -188,8 +189,8 @@ class Conversation {
   void Stop(const model::AttemptKey& key, Held& held, Stopped why, Duration now);
   void Fence(const model::AttemptKey& key, Held& held);
   void Drop(Attempts::iterator at);
-  Duration SoftEnd(const Held& held) const { return held.heard_at + lease_ - lease_ / 8; }
-  Duration HardEnd(const Held& held) const { return held.heard_at + lease_ - lease_ / 16; }
+  static Duration SoftEnd(const Held& held) { return held.heard_at + held.lease - held.lease / 8; }
+  static Duration HardEnd(const Held& held) { return held.heard_at + held.lease - held.lease / 16; }
   Duration DropAt(const Held& held) const;
 
   const worker_api::Registration registration_;

@@ -684,6 +684,42 @@ TEST_F(Talk, OneThatIsNotKnownAnyMoreRegistersAndGoesOn) {
   One<C::SayComplete>();
 }
 
+TEST_F(Talk, AShorterLeaseOfTheNextEngineIsForWhatThatOneHears) {
+  const auto beat = RunOne();
+  const Duration heard = now;
+  Go(5s);
+  talk.OnBeaten(beat.id, Error{Code::kNotFound, ""}, now);
+  Go();
+  One<C::SayRegister>();
+  talk.OnRegistered(worker_api::Welcome{.lease = 2s, .heartbeat_every = 500ms}, now);
+  Go();
+  EXPECT_TRUE(None<C::Cancel>() && None<C::Overdue>()) << "what was promised stands";
+  const auto next = One<C::SayBeat>();
+  const Duration said = now;
+  Go(100ms);
+  Pulse(next, Reply::kGoOn);
+  EXPECT_EQ(One<C::KillAt>().at, said + 2s - 125ms);
+  talk.OnBeaten(next.id, Silence(), now);
+  Go(said + 2s - 250ms - now);
+  EXPECT_EQ(One<C::Cancel>().attempt, Key(1));
+  EXPECT_LT(now, heard + kLease);
+}
+
+TEST_F(Talk, WhatTheNextEngineDoesNotHearHasTheLeaseThatItWasPromised) {
+  const auto beat = RunOne();
+  const Duration heard = now;
+  talk.OnBeaten(beat.id, Error{Code::kNotFound, ""}, now);
+  Go();
+  talk.OnRegistered(worker_api::Welcome{.lease = 2s, .heartbeat_every = 500ms}, now);
+  Go();
+  now = heard + kLease - kLease / 8 - 1us;
+  Go();
+  EXPECT_TRUE(None<C::Cancel>());
+  Go(1us);
+  EXPECT_EQ(One<C::Cancel>().attempt, Key(1));
+  EXPECT_TRUE(None<C::Overdue>());
+}
+
 TEST_F(Talk, OneThatIsForgottenAgainAndAgainRegistersLaterAndLater) {
   Register();
   int registered = 0;
