@@ -104,6 +104,8 @@ class Impl final : public QueueExecutor {
     Instant waits_since{};
     /// kAssigned, kRunning, and kEnded where it ran.
     Identity who{};
+    /// kAssigned: its worker knows of it, for it asked the gate.
+    bool asked = false;
     /// The queue of which it takes one of its worker's slots; empty = none (any more).
     std::string slot{};
     /// kRunning: as the engine has it.
@@ -280,6 +282,8 @@ class Impl final : public QueueExecutor {
   void TouchLocked(const executor::TokenClaims& work);
   /// The engine heard the holder, so it is the holder.
   void AdoptLocked(const executor::TokenClaims& work, Calls& calls);
+  /// Whether the worker that has it is known to know of it.
+  void AskedLocked(const model::AttemptKey& key, const Identity& who, bool asked);
   void Opened(const Identity& who, const executor::TokenClaims& start,
               const executor::AttemptGate::Answer& answer, Done<worker_api::Started> done);
   void SayVerdict(const std::string& work_token, model::Outcome outcome,

@@ -312,6 +312,7 @@ std::optional<worker_api::Assignment> Impl::AssignLocked(Entry& entry, const Ide
   }
   lines_.Remove(entry.place);
   entry.stage = Stage::kAssigned;
+  entry.asked = false;
   HoldLocked(entry, who);
   SetDueLocked(entry, ports_.clock.Monotonic() + options_.lease);
   return worker_api::Assignment{entry.attempt.key, entry.place.queue, *std::move(token)};

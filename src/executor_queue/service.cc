@@ -244,7 +244,8 @@ std::vector<Impl::Entry*> Impl::UnknownLocked(const Identity& who, const std::st
   const std::uint32_t used = UsedLocked(who, queue);
   if (free + used <= slots) return unbegun;
   for (const Id& id : held_.at(who).ids)
-    if (Entry& entry = entries_.at(id); entry.stage == Stage::kAssigned && entry.slot == queue)
+    if (Entry& entry = entries_.at(id);
+        entry.stage == Stage::kAssigned && !entry.asked && entry.slot == queue)
       unbegun.push_back(&entry);
   // Whoever was answered before has begun to begin it: the last ones are those it did not hear of.
   std::ranges::sort(unbegun, {}, [](const Entry* entry) {

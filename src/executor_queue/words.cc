@@ -112,16 +112,29 @@ void Impl::Start(const Identity& who, std::string start_token, Done<Started> don
       return Error{Code::kPermissionDenied,
                    fmt::format("the attempt is of queue '{}', which this worker does not serve",
                                known->second.place.queue)};
-    return SpeakLocked();
+    HEADWORKS_ASSIGN(auto* const open, SpeakLocked());
+    AskedLocked(start->attempt, who, true);
+    return open;
   }();
   if (!sink) return done(Error(sink.error()));
   gate_.Open(**sink, start_token, HolderOf(who),
              [this, who, start = *start,
               done = std::move(done)](const Result<AttemptGate::Answer>& answer) {
-               if (!answer) return done(Error(answer.error()));
-               Opened(who, start, *answer, done);
+               if (answer) return Opened(who, start, *answer, done);
+               {
+                 const Lock lock(mutex_);
+                 AskedLocked(start.attempt, who, false);  // it may give it up
+               }
+               done(Error(answer.error()));
              });
   Spoken();
+}
+
+void Impl::AskedLocked(const model::AttemptKey& key, const Identity& who, bool asked) {
+  const auto known = entries_.find(IdOf(key));
+  if (known != entries_.end() && known->second.stage == Stage::kAssigned &&
+      known->second.who == who)
+    known->second.asked = asked;
 }
 
 void Impl::Opened(const Identity& who, const TokenClaims& start, const AttemptGate::Answer& answer,

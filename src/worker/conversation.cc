@@ -385,21 +385,29 @@ void Conversation::OnPolled(std::uint64_t id, const Result<worker_api::Polled>& 
     if (IsRefusal(polled.error().code)) return Refused(polled.error(), now);
     return Again(poll_retry_, now);
   }
-  poll_retry_ = register_retry_ = {};
-  if (polled->drain) poll_retry_.at = now + kCordoned;
+  register_retry_ = {};
   if (polled->leave) OnToldToLeave(now);
+  bool news = polled->assignments.empty();
   std::vector<std::string> back;
   for (const worker_api::Assignment& each : polled->assignments) {
     if (draining_ || leaving_) {
       back.push_back(each.start_token);
       continue;
     }
-    Held& held = attempts_[each.attempt];
+    const auto [at, fresh] = attempts_.try_emplace(each.attempt);
+    Held& held = at->second;
+    news |= fresh;
     if (held.stage != Stage::kAssigned) continue;  // it was assigned once more while it runs here
     held.queue = each.queue;
     held.start_token = each.start_token;
     held.name = fmt::format("run {} epoch {}", each.attempt.run.value, each.attempt.epoch.value);
   }
+  // Whoever is given what he has already would be at once again.
+  if (news || !back.empty())
+    poll_retry_ = {};
+  else
+    Again(poll_retry_, now);
+  if (polled->drain) poll_retry_.at = now + kCordoned;
   GiveBack(std::move(back));
 }
 

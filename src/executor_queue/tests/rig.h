@@ -44,6 +44,9 @@ class Judge final : public executor::AttemptSink {
   std::vector<std::pair<model::AttemptKey, model::Outcome>> ended;
   int capacity_changes = 0;
   Reply reply = Reply::kGoOn;
+  /// Answers wait here while it keeps them, as those of a round that cannot be committed.
+  bool keeps = false;
+  std::vector<std::function<void()>> kept;
 
   void Started(const model::AttemptKey&) override {}
   void Ended(const model::AttemptKey& key, model::Outcome outcome) override {
@@ -52,7 +55,10 @@ class Judge final : public executor::AttemptSink {
   void CapacityChanged() override { ++capacity_changes; }
   void Hear(Word word, std::function<void(Heard)> done) override {
     heard.push_back(std::move(word));
-    done({reply, clock_.Now()});
+    if (keeps)
+      kept.emplace_back([done = std::move(done), said = Heard{reply, clock_.Now()}] { done(said); });
+    else
+      done({reply, clock_.Now()});
   }
 
  private:

@@ -82,6 +82,48 @@ TEST_F(QueueTest, ABeatThatCouldNotBeJudgedIsSaidAgainUntilItsEnd) {
   EXPECT_EQ(beat->pulses.at(0).reply, Reply::kStop);
 }
 
+// What has ended there is free, and here it is not yet: it asks for one more than it has slots.
+TEST_F(QueueTest, WhatAWorkerAskedTheGateForIsNotGivenToItAgain) {
+  Make();
+  const auto who = Hire("w", {}, {{"default", 2}});
+  const auto running = Run(who, Next(Plain()));
+  const auto assigned = Offer(Plain());
+  const std::string start = Token(who);
+  judge_.keeps = true;
+  const auto completed = Complete(running, {.verdict = Verdict::kSucceeded});
+  Answer<worker_api::Started> started;
+  queue_->Start(who, start, started.Done());
+  const auto poll = Poll(who, 10s);
+  EXPECT_FALSE(poll.came()) << "nothing is new";
+  queue_->SetOrders({.cordoned = {{who.tenant, who.worker}}, .leaving = {}});
+  ASSERT_TRUE(poll.came());
+  EXPECT_TRUE(poll->assignments.empty());
+  Poll(who);
+  EXPECT_FALSE(std::get<executor::Pending>(Inspect(assigned)).in_line) << "nor is it another's";
+  EXPECT_EQ(queue_->Figures().returned, 0U);
+  judge_.keeps = false;
+  for (const auto& answer : std::exchange(judge_.kept, {})) answer();
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(started->reply, Reply::kGoOn);
+  EXPECT_EQ(**completed, Reply::kGoOn);
+}
+
+TEST_F(QueueTest, WhatTheGateDidNotJudgeMayBeGivenAgain) {
+  Make();
+  const auto who = Hire("w", {}, {{"default", 1}});
+  const auto attempt = Offer(Plain());
+  const std::string start = Token(who);
+  judge_.reply = Reply::kAskAgain;
+  EXPECT_EQ(Begin(who, start)->reply, Reply::kAskAgain);
+  EXPECT_TRUE(Poll(who)->assignments.empty()) << "it asks again";
+  Pass(30s);
+  Poll(who);
+  Pass(30s);
+  EXPECT_TRUE(std::get<executor::Pending>(Inspect(attempt)).in_line);
+  EXPECT_EQ(Poll(who)->assignments.size(), 1U);
+  EXPECT_EQ(Poll(who)->assignments.size(), 1U) << "by a new assignment it knows of nothing";
+}
+
 TEST_F(QueueTest, LinesAreStoredOnceHoweverOftenTheyAreSaid) {
   Make();
   const auto who = Hire("w");

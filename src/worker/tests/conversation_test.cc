@@ -743,6 +743,24 @@ TEST_F(Talk, ACordonedWorkerAsksAgainLater) {
   One<C::SayPoll>();
 }
 
+TEST_F(Talk, APollWhoseAnswerIsKnownIsSaidAgainLaterAndLater) {
+  Register();
+  Assign({1});
+  Duration last{};
+  for (int i = 0; i < 6; ++i) {
+    Assign({1});
+    EXPECT_TRUE(None<C::SayPoll>());
+    EXPECT_GE(talk.due() - now, std::max<Duration>(last, 50ms));
+    last = talk.due() - now;
+    Go(last);
+    One<C::SayPoll>();
+  }
+  Assign({1, 2});
+  talk.OnStarted(Key(2), worker_api::Started{.reply = Reply::kStop}, now);
+  Go();
+  One<C::SayPoll>();
+}
+
 TEST_F(Talk, APollThatGotNoAnswerIsSaidAgainLater) {
   Register();
   talk.OnPolled(One<C::SayPoll>().id, Silence(), now);
