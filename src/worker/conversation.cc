@@ -14,7 +14,7 @@ using model::Verdict;
 
 constexpr Duration kFirstRetry = std::chrono::milliseconds(100);
 constexpr Duration kLongestRetry = std::chrono::seconds(5);
-/// Between two heartbeats, whatever is answered.
+/// Between two heartbeats, whatever is answered; of a short lease an eighth.
 constexpr Duration kBeatGap = std::chrono::milliseconds(100);
 /// One beside the other that shows only what the other does not, so that whatever has just begun
 /// can be told to stop; tasks that are over within the gap need none.
@@ -26,7 +26,7 @@ constexpr std::size_t kMostPolls = 4;
 constexpr std::size_t kMostBeats = 8;
 /// Tokens of one word; more are shown by several.
 constexpr std::size_t kMaxTokenBytes = std::size_t{2} << 20;
-/// A worker that is cordoned asks again.
+/// A worker that is cordoned asks again, at the latest.
 constexpr Duration kCordoned = std::chrono::seconds(5);
 /// Before the next poll of one whose host had no room for an attempt, and then twice as long.
 constexpr Duration kFirstNoRoom = std::chrono::seconds(1);
@@ -187,21 +187,33 @@ std::uint32_t Conversation::FreeSlots(const std::string& queue, std::uint32_t sl
   return slots > used ? slots - used : 0;
 }
 
+bool Conversation::HasTrial(const std::string& queue) const {
+  return std::ranges::any_of(polls_,
+                             [&](const auto& each) { return each.second.contains(queue); }) ||
+         std::ranges::any_of(attempts_, [&](const auto& each) {
+           return each.second.queue == queue && each.second.stage == Stage::kAssigned;
+         });
+}
+
+/// Silence is not to pass for its end: polls are all that a worker without attempts says.
+Duration Conversation::Pause(Duration most) const { return std::min(most, heartbeat_every_ / 2); }
+
 void Conversation::NextPolls(Duration now, std::vector<Action>& actions) {
   if (!registered_ || draining_ || refusal_) return;
   if (now < poll_retry_.at) return Due(poll_retry_.at);
   // What had been asked for by then comes all the same, and says nothing new.
   if (std::exchange(found_no_room_, false) && now >= room_retry_.at) {
     room_retry_.delay = std::clamp(room_retry_.delay * 2, kFirstNoRoom, kLongestNoRoom);
-    room_retry_.at = now + room_retry_.delay;
+    room_retry_.at = now + Pause(room_retry_.delay);
   }
-  if (now < room_retry_.at) return Due(room_retry_.at);
+  if (const Duration at = std::max(room_retry_.at, next_trial_); now < at) return Due(at);
   worker_api::Poll poll{.who = registration_.who, .free = {}, .wait = poll_wait_};
   bool first = false;  // of a queue
   std::uint64_t slots = 0;
   for (const auto& [queue, most] : registration_.slots) {
     slots += most;
-    const std::uint32_t free = FreeSlots(queue, no_room_.empty() ? most : 1);
+    std::uint32_t free = FreeSlots(queue, most);
+    if (!no_room_.empty()) free = HasTrial(queue) ? 0 : std::min(free, 1U);
     if (free == 0) continue;
     poll.free[queue] = free;
     first |=
@@ -244,7 +256,7 @@ void Conversation::NextBeats(Duration now, std::vector<Action>& actions) {
 }
 
 void Conversation::SayBeats(bool full, Duration wait, Duration now, std::vector<Action>& actions) {
-  beat_not_before_ = now + kBeatGap;
+  beat_not_before_ = now + std::min(kBeatGap, lease_ / 8);
   extra_beat_not_before_ = now + kExtraBeatGap;
   Beating beating{.attempts = {}, .sent_at = now, .wait = wait, .full = full};
   worker_api::Heartbeat heartbeat{.who = registration_.who, .work_tokens = {}, .wait = wait};
@@ -287,9 +299,11 @@ void Conversation::NextDrain(Duration now, std::vector<Action>& actions) {
     if (now >= stop_at_) Stop(key, held, Stopped::kDrain, now);
   }
   if (code && now < stop_at_) Due(stop_at_);
-  // While code ends, but for no longer than it may take.
-  if (code) give_up_at_ = std::clamp(now, stop_at_, stop_at_ + grace) + report_patience_;
-  if (code && now >= give_up_at_) {
+  if (code) {
+    // While code ends, but for no longer than it may take.
+    give_up_at_ = std::clamp(now, stop_at_, stop_at_ + grace) + report_patience_;
+    const Duration most = stop_at_ + grace + report_patience_;
+    if (now < most) return Due(give_up_at_ > now ? std::min(give_up_at_, most) : most);
     // Not left: whatever still runs would be begun by another at once (I4).
     for (const auto& [key, held] : attempts_)
       if (held.stage == Stage::kRunning) actions.emplace_back(Overdue{key});
@@ -369,6 +383,7 @@ void Conversation::OnRegistered(const Result<worker_api::Welcome>& welcome, Dura
   registered_ = true;
   refusal_.reset();
   poll_retry_ = beat_retry_ = {};
+  beat_not_before_ = {};
   lease_ = welcome->lease;
   heartbeat_every_ = welcome->heartbeat_every;
   tell_(fmt::format("registered as {}; leases of {}", registration_.who.worker,
@@ -407,7 +422,7 @@ void Conversation::OnPolled(std::uint64_t id, const Result<worker_api::Polled>& 
     poll_retry_ = {};
   else
     Again(poll_retry_, now);
-  if (polled->drain) poll_retry_.at = now + kCordoned;
+  if (polled->drain) poll_retry_.at = now + Pause(kCordoned);
   GiveBack(std::move(back));
 }
 
@@ -446,6 +461,8 @@ void Conversation::OnStarted(const model::AttemptKey& attempt, Result<worker_api
                           attempt.run.value, started->job.try_no);
   ++started_;
   tell_(fmt::format("{} started", held.name));
+  // It may be over in a moment, for want of room.
+  if (!no_room_.empty()) next_trial_ = now + Pause(room_retry_.delay);
   pending_.emplace_back(Launch{attempt, std::move(started->job), HardEnd(held)});
 }
 
@@ -467,9 +484,12 @@ void Conversation::OnBeaten(std::uint64_t id, const Result<worker_api::Beaten>& 
     return Again(beat_retry_, now);
   }
   beat_retry_ = register_retry_ = {};
+  bool news = beaten->leave;
   if (beaten->leave) OnToldToLeave(now);
   for (std::size_t i = 0; i < beaten->pulses.size(); ++i) {
     const worker_api::Pulse& pulse = beaten->pulses[i];
+    news |=
+        pulse.reply == Reply::kCancel || pulse.reply == Reply::kStop || !pulse.work_token.empty();
     const auto at = attempts_.find(beating.attempts[i]);
     if (at == attempts_.end() || at->second.fenced) continue;
     Held& held = at->second;
@@ -482,6 +502,9 @@ void Conversation::OnBeaten(std::uint64_t id, const Result<worker_api::Beaten>& 
       if (pulse.reply == Reply::kCancel) Stop(at->first, held, Stopped::kCancel, now);
     }
   }
+  // Its engine has no room for waits: asked again at once it would have less.
+  if (beating.full && !news && now - beating.sent_at < beating.wait / 2)
+    beat_not_before_ = std::max(beat_not_before_, beating.sent_at + heartbeat_every_ / 2);
   std::erase_if(attempts_, [this](const auto& each) {
     const bool over = each.second.fenced && each.second.stage == Stage::kEnded;
     if (over) pending_.emplace_back(Forget{each.first});
@@ -559,6 +582,7 @@ void Conversation::NoteRoom(const model::Outcome& outcome) {
   no_room_.clear();
   found_no_room_ = false;
   room_retry_ = {};
+  next_trial_ = {};
 }
 
 void Conversation::OnCompleted(const model::AttemptKey& attempt, const Result<Reply>& reply,

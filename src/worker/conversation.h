@@ -139,13 +139,13 @@ class Conversation {
     std::string name;  // for people
     Stage stage = Stage::kAssigned;
     Retry retry, log_retry;
-    /// A Start or Complete is under way, since then.
+    /// A Start or Complete is under way.
     bool asking = false;
-    Duration asked_at{};
+    Duration asked_at{};  // the last Start
     /// The gate may be open, for all that is known.
     bool maybe_started = false;
-    /// Its lease counts from here, and is as long as it was promised then: a shorter one of the next
-    /// engine is for what that one is heard to say.
+    /// Its lease counts from here, and is as long as it was promised then: a shorter one of the
+    /// next engine is for what that one is heard to say.
     Duration heard_at{}, lease{};
     int beats = 0;  // under way, that show its token
     bool lines = false, logging = false;
@@ -179,6 +179,10 @@ class Conversation {
   void NextForRunning(const model::AttemptKey& key, Held& held, Duration now,
                       std::vector<Action>& actions);
   void NoteRoom(const model::Outcome& outcome);
+  /// Whether it finds out already if there is room for one of this queue.
+  bool HasTrial(const std::string& queue) const;
+  /// `most`, or as much of it as may pass without a word.
+  Duration Pause(Duration most) const;
   void NextPolls(Duration now, std::vector<Action>& actions);
   void NextBeats(Duration now, std::vector<Action>& actions);
   void SayBeats(bool full, Duration wait, Duration now, std::vector<Action>& actions);
@@ -208,7 +212,8 @@ class Conversation {
   Retry register_retry_, poll_retry_, beat_retry_;
   /// Polls come less and less often while this host has no room for what they bring.
   Retry room_retry_;
-  std::string no_room_;  // why, of the last end in a row; empty = there is room
+  Duration next_trial_{};  // not before that, for one has just begun
+  std::string no_room_;    // why, of the last end in a row; empty = there is room
   bool found_no_room_ = false;
   Duration lease_{}, heartbeat_every_{};
 
@@ -219,7 +224,7 @@ class Conversation {
   Duration beat_not_before_{}, extra_beat_not_before_{};
 
   bool draining_ = false;
-  bool told_to_leave_ = false;  // and not yet by OnDrain, too
+  bool told_to_leave_ = false;  // and OnDrain has not been called yet
   Duration stop_at_{}, give_up_at_{};
   bool leaving_ = false;
   std::uint64_t started_ = 0, reported_ = 0, stopped_for_lease_ = 0, fenced_ = 0;

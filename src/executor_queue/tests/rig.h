@@ -56,7 +56,8 @@ class Judge final : public executor::AttemptSink {
   void Hear(Word word, std::function<void(Heard)> done) override {
     heard.push_back(std::move(word));
     if (keeps)
-      kept.emplace_back([done = std::move(done), said = Heard{reply, clock_.Now()}] { done(said); });
+      kept.emplace_back(
+          [done = std::move(done), said = Heard{reply, clock_.Now()}] { done(said); });
     else
       done({reply, clock_.Now()});
   }

@@ -14,7 +14,7 @@ TEST_F(Talk, AHostWithoutRoomAsksForOneAtATimeAndLessAndLessOften) {
     talk.OnCompleted(Key(epoch), Reply::kGoOn, now);
     Go();
   };
-  Register();
+  Register(240s, 60s);
   std::int64_t epoch = 0;
   for (const Duration pause : {1s, 2s, 4s, 8s, 16s, 30s, 30s}) {
     fails(++epoch);
@@ -50,6 +50,52 @@ TEST_F(Talk, AHostWithoutRoomAsksForOneAtATimeAndLessAndLessOften) {
   talk.OnCompleted(Key(epoch), Reply::kGoOn, now);
   Go();
   EXPECT_EQ(talk.figures().unreported, 0U);
+}
+
+TEST_F(Talk, AHostWithoutRoomAsksForOneBesideWhatRuns) {
+  RunOne();
+  const auto fails = [&](std::int64_t epoch) {
+    talk.OnEnded(Key(epoch), {.verdict = Verdict::kSnoozed,
+                              .reason = model::Reason::kDispatchFailed,
+                              .error = "no space left"});
+    talk.OnCompleted(Key(epoch), Reply::kGoOn, now);
+    Go();
+  };
+  Assign({2});
+  Open(2);
+  fails(2);
+  EXPECT_TRUE(None<C::SayPoll>());
+  Go(1s);
+  EXPECT_EQ(One<C::SayPoll>().poll.free.at("q"), 1U);
+  Assign({3});
+  EXPECT_TRUE(None<C::SayPoll>()) << "it has yet to begin";
+  Open(3);
+  EXPECT_TRUE(None<C::SayPoll>());
+  fails(3);
+  Go(2s - 1us);
+  EXPECT_TRUE(None<C::SayPoll>());
+  Go(1us);
+  One<C::SayPoll>();
+}
+
+TEST_F(Talk, AHostWithoutRoomAsksForMoreOnceWhatItTriedGoesOn) {
+  Register();
+  Assign({1, 2});
+  Open(1);
+  Open(2);
+  for (const std::int64_t epoch : {1, 2}) {
+    talk.OnEnded(Key(epoch),
+                 {.verdict = Verdict::kSnoozed, .reason = model::Reason::kDispatchFailed});
+    talk.OnCompleted(Key(epoch), Reply::kGoOn, now);
+  }
+  Go();
+  Go(1s);
+  EXPECT_EQ(One<C::SayPoll>().poll.free.at("q"), 1U);
+  Assign({3});
+  Open(3);
+  EXPECT_TRUE(None<C::SayPoll>()) << "it may be over in a moment";
+  Go(1s);
+  EXPECT_EQ(One<C::SayPoll>().poll.free.at("q"), 1U);
 }
 
 TEST_F(Talk, ATaskThatSnoozesSaysNothingOfRoom) {
@@ -106,8 +152,42 @@ TEST_F(Talk, ACordonedWorkerAsksAgainLater) {
   talk.OnPolled(One<C::SayPoll>().id, worker_api::Polled{.assignments = {}, .drain = true}, now);
   Go();
   EXPECT_TRUE(None<C::SayPoll>());
-  Go(5s);
+  Go(kBeat / 2 - 1us);
+  EXPECT_TRUE(None<C::SayPoll>());
+  Go(1us);
   One<C::SayPoll>();
+}
+
+TEST_F(Talk, ACordonedWorkerAsksAgainAfterFiveSecondsAtMost) {
+  Register(600s, 150s);
+  talk.OnPolled(One<C::SayPoll>().id, worker_api::Polled{.assignments = {}, .drain = true}, now);
+  Go(5s - 1us);
+  EXPECT_TRUE(None<C::SayPoll>());
+  Go(1us);
+  One<C::SayPoll>();
+}
+
+// Whoever says nothing for two heartbeats is shown as silent.
+TEST_F(Talk, ACordonedWorkerIsNeverSilent) {
+  Register();
+  EXPECT_LT(LongestSilence([&](std::int64_t) {
+              talk.OnPolled(last_poll, worker_api::Polled{.assignments = {}, .drain = true}, now);
+              Go();
+            }),
+            2 * kBeat);
+}
+
+TEST_F(Talk, AWorkerWithoutRoomIsNeverSilent) {
+  Register();
+  EXPECT_LT(LongestSilence([&](std::int64_t epoch) {
+              Assign({epoch});
+              Open(epoch);
+              talk.OnEnded(Key(epoch), {.verdict = Verdict::kSnoozed,
+                                        .reason = model::Reason::kDispatchFailed});
+              talk.OnCompleted(Key(epoch), Reply::kGoOn, now);
+              Go();
+            }),
+            2 * kBeat);
 }
 
 TEST_F(Talk, APollWhoseAnswerIsKnownIsSaidAgainLaterAndLater) {
@@ -197,6 +277,32 @@ TEST_F(Talk, DrainEndsAlsoWhereCodeDoesNot) {
   EXPECT_TRUE(None<C::SayLeave>()) << "another would begin it";
   ASSERT_TRUE(talk.end());
   EXPECT_EQ(talk.end()->error().code, Code::kDrainTimeout);
+}
+
+TEST_F(Talk, ADrainWithoutPatienceLeavesCodeItsGrace) {
+  options.report_patience = 0s;
+  Conversation hasty(options, "inc", random, [](const std::string&) {});
+  Drive(hasty, now);
+  hasty.OnRegistered(worker_api::Welcome{.lease = kLease, .heartbeat_every = kBeat}, now);
+  Drive(hasty, now);
+  worker_api::Polled polled;
+  polled.assignments.push_back({Key(1), "q", "start-1"});
+  hasty.OnPolled(1, polled, now);
+  Drive(hasty, now);
+  hasty.OnStarted(Key(1), worker_api::Started{Reply::kGoOn, "work-1", {}}, now);
+  hasty.OnGrace(Key(1), 3s);
+  hasty.OnDrain(now);
+  hasty.OnDrain(now);
+  did = Drive(hasty, now);
+  EXPECT_EQ(One<C::Cancel>().attempt, Key(1));
+  now += 3s - 1us;
+  did = Drive(hasty, now);
+  EXPECT_TRUE(None<C::Overdue>() && None<C::SayLeave>());
+  EXPECT_FALSE(hasty.end());
+  now += 1us;
+  did = Drive(hasty, now);
+  EXPECT_EQ(One<C::Overdue>().attempt, Key(1));
+  EXPECT_TRUE(hasty.end());
 }
 
 TEST_F(Talk, ASecondDrainStopsAtOnce) {

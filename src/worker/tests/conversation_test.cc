@@ -394,6 +394,37 @@ TEST_F(Talk, ABeatThatIsLateIsFollowedByAnother) {
   EXPECT_TRUE(None<C::Cancel>());
 }
 
+TEST_F(Talk, WhereNoBeatMayWaitTheNextComesHalfwayLater) {
+  const auto beat = RunOne();
+  const Duration said = now;
+  Go(10ms);
+  Pulse(beat, Reply::kGoOn);
+  Go(said + kBeat / 2 - 1us - now);
+  EXPECT_TRUE(None<C::SayBeat>());
+  Go(1us);
+  const auto next = One<C::SayBeat>();
+  Go(100ms);
+  Pulse(next, Reply::kCancel);
+  One<C::SayBeat>();  // that was news
+}
+
+TEST_F(Talk, ABeatThatWaitedIsFollowedByTheNext) {
+  const auto beat = RunOne();
+  Go(kBeat / 2);
+  Pulse(beat, Reply::kGoOn);
+  One<C::SayBeat>();
+}
+
+TEST_F(Talk, TheShortestLeaseIsKept) {
+  auto beat = RunOne(100ms, 33ms);
+  for (int i = 0; i < 50; ++i) {
+    Go(33ms);  // as long as it waits
+    Pulse(beat, Reply::kGoOn);
+    ASSERT_TRUE(None<C::Cancel>());
+    beat = One<C::SayBeat>();
+  }
+}
+
 TEST_F(Talk, ABeatThatWouldBeTooLargeIsSaidInParts) {
   options.slots = {{"q", 10'000}};
   const auto beats_of = [&](std::size_t token_bytes, std::int64_t count) {
@@ -419,7 +450,6 @@ TEST_F(Talk, ABeatThatWouldBeTooLargeIsSaidInParts) {
 }
 
 TEST_F(Talk, LateBeatsAreBounded) {
-  options.slots = {{"q", 1}};
   RunOne();
   std::size_t beats = 1;
   for (int i = 0; i < 100; ++i) {

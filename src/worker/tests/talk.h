@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,13 +32,15 @@ inline model::AttemptKey Key(std::int64_t epoch) {
 /// Drives a conversation by hand: `did` is what it wanted done last.
 class Talk : public testing::Test {
  protected:
-  /// All that one wants done now.
+  /// All that one wants done now, which is not without end.
   static std::vector<C::Action> Drive(C& talk, Duration now) {
     std::vector<C::Action> all;
-    do {
+    for (int i = 0; i < 1'000; ++i) {
       auto more = talk.Next(now);
       std::move(more.begin(), more.end(), std::back_inserter(all));
-    } while (talk.due() <= now && !talk.end());
+      if (talk.due() > now || talk.end()) return all;
+    }
+    ADD_FAILURE() << "it never comes to rest";
     return all;
   }
   void Go() {
@@ -65,10 +69,10 @@ class Talk : public testing::Test {
     return All<Action>().empty();
   }
 
-  void Register() {
+  void Register(Duration lease = kLease, Duration beat = kBeat) {
     Go();
     One<C::SayRegister>();
-    talk.OnRegistered(worker_api::Welcome{.lease = kLease, .heartbeat_every = kBeat}, now);
+    talk.OnRegistered(worker_api::Welcome{.lease = lease, .heartbeat_every = beat}, now);
     Go();
   }
   /// Answers the poll that was said last, with these attempts.
@@ -87,8 +91,8 @@ class Talk : public testing::Test {
     Go();
   }
   /// Registered, with one attempt whose code runs; its heartbeat is under way.
-  C::SayBeat RunOne() {
-    Register();
+  C::SayBeat RunOne(Duration lease = kLease, Duration beat = kBeat) {
+    Register(lease, beat);
     Assign({1});
     Open(1);
     return One<C::SayBeat>();
@@ -96,6 +100,19 @@ class Talk : public testing::Test {
   void Pulse(const C::SayBeat& beat, Reply reply, std::string token = "") {
     talk.OnBeaten(beat.id, worker_api::Beaten{.pulses = {{reply, std::move(token)}}}, now);
     Go();
+  }
+  /// Between two polls, of which each waits for a heartbeat's time until it is answered.
+  Duration LongestSilence(const std::function<void(std::int64_t)>& answer) {
+    Duration longest{};
+    for (std::int64_t i = 1; i <= 20; ++i) {
+      const Duration said = now;
+      const std::uint64_t poll = last_poll;
+      now += kBeat;
+      answer(i);
+      while (last_poll == poll && now < said + 3 * kLease) Go(100ms);
+      longest = std::max(longest, now - said);
+    }
+    return longest;
   }
   void End(Verdict verdict = Verdict::kSucceeded, std::int64_t epoch = 1) {
     talk.OnEnded(Key(epoch), {.verdict = verdict});
