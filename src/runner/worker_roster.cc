@@ -72,18 +72,17 @@ void WorkerRoster::Start() {
 
 Duration WorkerRoster::Tick() {
   const Duration now = clock_.Monotonic();
-  Status done = TakeOrders();
+  Note(TakeOrders(), orders_trouble_);
   if (now >= next_look_) {
     next_look_ = now + std::min<Duration>(kLook, options_.lease / 4);
-    if (Status looked = Look(Hurry::kNo); done) done = looked;
+    Note(Look(Hurry::kNo), look_trouble_);
   }
-  Note(done);
   return kOrders;
 }
 
 void WorkerRoster::Close() {
   Stop();
-  if (!std::exchange(closed_, true)) Note(Look(Hurry::kAll));
+  if (!std::exchange(closed_, true)) Note(Look(Hurry::kAll), look_trouble_);
 }
 
 void WorkerRoster::Stop() {
@@ -93,7 +92,7 @@ void WorkerRoster::Stop() {
 
 std::string WorkerRoster::trouble() const {
   const std::scoped_lock lock(mutex_);
-  return trouble_;
+  return look_trouble_.empty() ? orders_trouble_ : look_trouble_;
 }
 
 Status WorkerRoster::Look(Hurry hurry) {
@@ -226,12 +225,11 @@ Status WorkerRoster::Write(std::span<Known* const> due, Duration now) {
   return {};
 }
 
-void WorkerRoster::Note(const Status& done) {
+void WorkerRoster::Note(const Status& done, std::string& trouble) {
   const std::scoped_lock lock(mutex_);
-  const std::string trouble = done ? std::string() : done.error().message;
-  if (!trouble.empty() && trouble_.empty())
-    log_.Warning("workers are not looked after", {{"error", trouble}});
-  trouble_ = trouble;
+  if (!done && look_trouble_.empty() && orders_trouble_.empty())
+    log_.Warning("workers are not looked after", {{"error", done.error().message}});
+  trouble = done ? std::string() : done.error().message;
 }
 
 }  // namespace headworks

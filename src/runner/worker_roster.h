@@ -62,7 +62,7 @@ class WorkerRoster {
   Duration Tick();
   /// Writes down what was not yet.  Idempotent.
   void Close();
-  /// Why the last look could not be written; empty = it was.
+  /// Why the last look could not be written, or orders not be taken; empty = they were.
   std::string trouble() const;
 
  private:
@@ -88,7 +88,8 @@ class WorkerRoster {
   bool Miss(Known& known, Duration now) const;
   static bool IsDue(const Known& known, Duration now);
   Status Write(std::span<Known* const> due, Duration now);
-  void Note(const Status& done);
+  /// `trouble` is that of what was done.
+  void Note(const Status& done, std::string& trouble);
   void Stop();
 
   const Options options_;
@@ -107,7 +108,8 @@ class WorkerRoster {
 
   mutable std::mutex mutex_;
   std::condition_variable_any stopped_;
-  std::string trouble_;  // under mutex_
+  // Under mutex_.
+  std::string look_trouble_, orders_trouble_;
   std::jthread thread_;  // last: stops first
 };
 

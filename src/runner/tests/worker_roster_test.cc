@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "controls.h"
 #include "headworks/store_memory/memory_store.h"
@@ -22,7 +23,7 @@ const TenantId kTenant("public");
 class CountingStore final : public store::WorkerStore {
  public:
   explicit CountingStore(store::WorkerStore& inner) : inner_(inner) {}
-  bool unplugged = false;
+  bool unplugged = false, no_orders = false;
   std::size_t rows = 0, commits = 0, largest = 0, order_lists = 0, order_rows = 0;
   std::function<void()> on_list = [] {};  // before the orders of a tenant are
   std::string fault;                      // of whoever is present
@@ -49,12 +50,14 @@ class CountingStore final : public store::WorkerStore {
   }
   Result<std::vector<store::WorkerOrder>> ListAllOrders() override {
     ++order_lists;
+    if (no_orders) return Error{Code::kUnavailable, "no orders"};
     auto orders = inner_.ListAllOrders();
     order_rows += orders->size();
     return orders;
   }
   Result<std::vector<store::WorkerOrder>> ListNewOrders() override {
     ++order_lists;
+    if (no_orders) return Error{Code::kUnavailable, "no orders"};
     auto orders = inner_.ListNewOrders();
     order_rows += orders->size();
     return orders;
@@ -89,6 +92,17 @@ class RosterTest : public executor_queue::QueueTest {
       queue_->Tick();
       roster_->Tick();
     }
+  }
+  /// The same, as often as the roster wants it; returns what it said was wrong, each once.
+  std::set<std::string> Troubles(Duration time) {
+    std::set<std::string> troubles;
+    for (const Duration end = clock_.Monotonic() + time; clock_.Monotonic() < end;) {
+      clock_.Advance(WorkerRoster::kOrders);
+      queue_->Tick();
+      EXPECT_EQ(roster_->Tick(), WorkerRoster::kOrders);
+      troubles.insert(roster_->trouble());
+    }
+    return troubles;
   }
   /// The same, and whoever is there polls as often as it is to.
   void PassWith(const std::vector<worker_api::Identity>& all, Duration time) {
@@ -233,8 +247,7 @@ TEST_F(RosterTest, TroubleIsToldOnceAndWhatWasMissedIsWrittenThen) {
   Engine();
   store_.unplugged = true;
   const auto who = Hire("w");
-  Pass(3s);
-  EXPECT_EQ(roster_->trouble(), "the disk is gone");
+  EXPECT_EQ(Troubles(5s), std::set<std::string>{"the disk is gone"});
   EXPECT_EQ(warnings_.lines, std::vector<std::string>{"workers are not looked after"});
   store_.unplugged = false;
   Pass(1s);
@@ -285,6 +298,21 @@ TEST_F(RosterTest, WhoHadToMakeRoomForAnotherDidNotLeave) {
     EXPECT_EQ(row.gone_why, "another of its name took its place");
   }
   EXPECT_EQ(displaced, 1);
+}
+
+TEST_F(RosterTest, OrdersThatCannotBeReadAreTroubleThoughLooksAreWritten) {
+  Engine();
+  Hire("w");
+  Pass(1s);
+  const store::WorkerOrder cordon{
+      .tenant = kTenant, .name = "w", .incarnation = "", .actor = "ann", .at = clock_.Now()};
+  EXPECT_TRUE(store_.Order({&cordon, 1}));
+  store_.no_orders = true;
+  EXPECT_EQ(Troubles(5s), std::set<std::string>{"no orders"});
+  EXPECT_EQ(warnings_.lines.size(), 1U);
+  store_.no_orders = false;
+  EXPECT_EQ(Troubles(1s), std::set<std::string>{""});
+  EXPECT_TRUE(store_.ListOrders(kTenant)->at(0).taken);
 }
 
 TEST_F(RosterTest, CloseWritesWhatWasLeftForLater) {
