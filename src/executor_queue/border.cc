@@ -42,7 +42,7 @@ Status CheckPlain(std::string_view what, std::string_view text) {
 }
 
 void Cut(std::string& text) {
-  text.resize(ValidUtf8Prefix(text));
+  if (ValidUtf8Prefix(text) != text.size()) text = ReplaceInvalidUtf8(text);
   if (text.size() <= kMaxErrorBytes) return;
   text.resize(kMaxErrorBytes);
   text.resize(ValidUtf8Prefix(text));

@@ -118,7 +118,7 @@ class Impl final : public QueueExecutor {
     /// Of its lease, or of the next try to withdraw it; in due_.
     Duration due{0};
     Duration heard_at{0};      // kRunning, monotonic
-    Duration begun_at{0};      // as this process knows; monotonic
+    Duration begun_at{0};      // its code, at the earliest, as this process knows; monotonic
     Duration cancelled_at{0};  // with `cancel`; monotonic
     Instant began_at{};
     /// kRunning: by a worker to whom this process had promised its lease; else an earlier one may

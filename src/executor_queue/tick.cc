@@ -21,6 +21,7 @@ constexpr Duration kTwinsAgain = std::chrono::minutes(1);
 constexpr Duration kPatience = std::chrono::seconds(5);
 constexpr Duration kResolveAgain = std::chrono::seconds(1);
 constexpr std::size_t kMostStoredBytes = std::size_t{4} << 20;  // in one go, unless one is larger
+constexpr std::string_view kCut = "cut here: more than ";
 
 /// It may be said again.
 bool IsPassing(const Error& error) {
@@ -74,10 +75,13 @@ void Impl::BeatDueLocked(std::uint64_t no, Duration now, Calls& calls) {
 
 void Impl::ExpireLocked(Duration now, Calls& calls) {
   while (!due_.empty() && due_.begin()->first <= now) {
-    Entry& entry = entries_.at(due_.begin()->second);
+    const Id id = due_.begin()->second;
+    Entry& entry = entries_.at(id);
     Duration until = entry.stage == Stage::kWithdrawn ? now : std::max(now, no_loss_before_);
     if (entry.stage == Stage::kRunning) {
-      until = std::max(until, entry.heard_at + options_.lease);
+      // Before it has its job, its holder can say nothing (I7).
+      const Duration heard_at = starting_.contains(id) ? now : entry.heard_at;
+      until = std::max(until, heard_at + options_.lease);
       // What was not begun has the start gate to guard it (I5).
       if (!entry.let_in_here) until = std::max(until, no_earlier_loss_before_);
     }
@@ -155,6 +159,12 @@ bool Impl::RunNext() {
 void Impl::AnswerStarting(const Id& id, const Result<Started>& answer) {
   Lock lock(mutex_);
   const auto waiting = starting_.extract(id);
+  if (const auto known = entries_.find(id);
+      known != entries_.end() && known->second.stage == Stage::kRunning) {
+    // Its code begins with this answer: whoever asks again has not had an earlier one.
+    if (answer && answer->reply == Reply::kGoOn) known->second.begun_at = ports_.clock.Monotonic();
+    HeardLocked(known->second);
+  }
   lock.unlock();
   if (waiting.empty()) return;
   for (const auto& done : waiting.mapped()) done(answer);
@@ -305,7 +315,12 @@ Status Impl::Gather(const LogJob& job, std::map<Id, LogState>& states,
                                                           .map_index = job.key.map_index,
                                                           .epoch = job.key.epoch,
                                                           .max_lines = 1}));
-      state.last = page.entries.empty() ? 0 : page.entries.back().line.number;
+      if (!page.entries.empty()) {
+        const log_store::Line& last = page.entries.back().line;
+        state.last = last.number;
+        // An earlier process may have cut it.
+        state.full |= last.stream == log_store::Stream::kNote && last.bytes.starts_with(kCut);
+      }
       state.known = true;
     }
   }
@@ -327,7 +342,7 @@ Status Impl::Gather(const LogJob& job, std::map<Id, LogState>& states,
         {.number = line.number,
          .stream = log_store::Stream::kNote,
          .at = line.at,
-         .bytes = fmt::format("cut here: more than {} bytes of output", options_.max_log_bytes)});
+         .bytes = fmt::format("{}{} bytes of output", kCut, options_.max_log_bytes)});
     ++state.dropped;
   }
   if (!batch.lines.empty()) batches.push_back(std::move(batch));

@@ -165,6 +165,7 @@ void Impl::Opened(const Identity& who, const TokenClaims& start, const AttemptGa
       if (!known_to_run) entry.let_in_here = true;
       if (ports_.clock.Monotonic() >= OverdueAt(entry)) {
         // It counts a lease from here, and this one ends with the last that was heard in time.
+        FreeSlotLocked(entry, calls);
         Answer<Started>(calls, std::move(done), Started{.reply = Reply::kStop});
       } else if (entry.cancel) {
         entry.cancel_told = true;
@@ -228,10 +229,13 @@ void Impl::SayVerdict(const std::string& work_token, model::Outcome outcome, Don
                 if (Heard(answer->reply)) {
                   const Lock lock(mutex_);
                   CountLocked(outcome);
-                  // Before its worker hears so, and asks for another.
+                  // Before its worker hears so, and asks for another, or leaves.
                   if (const auto known = entries_.find(id);
-                      known != entries_.end() && known->second.stage == Stage::kRunning)
-                    FreeSlotLocked(known->second, calls);
+                      known != entries_.end() && known->second.stage == Stage::kRunning) {
+                    LeaveStageLocked(known->second, calls);
+                    known->second.stage = Stage::kEnded;
+                    known->second.outcome = outcome;
+                  }
                 }
                 Make(calls);
                 done(answer->reply);
@@ -414,6 +418,9 @@ void Impl::NotePulseLocked(std::uint64_t no, std::size_t index,
   const bool running = known != entries_.end() && known->second.stage == Stage::kRunning;
   if (running && reply == Reply::kCancel) CancelLocked(known->second);
   if (running && ports_.clock.Monotonic() >= OverdueAt(known->second)) reply = Reply::kStop;
+  // It is nothing to this worker any more.
+  if (running && reply == Reply::kStop && known->second.holder == one.work.holder)
+    FreeSlotLocked(known->second, calls);
   one.pulse.reply = reply;
   if (answer) one.pulse.work_token = answer->token;
   if (reply == Reply::kGoOn && running && known->second.cancel) one.pulse.reply = Reply::kCancel;

@@ -140,6 +140,12 @@ class Answer {
   std::shared_ptr<std::optional<Result<T>>> said_ = std::make_shared<std::optional<Result<T>>>();
 };
 
+/// Of an answer that is an error, which `error()` of a value is not; none of a value.
+template <typename T>
+std::optional<Code> CodeOf(const Result<T>& result) {
+  return result ? std::nullopt : std::optional(result.error().code);
+}
+
 class QueueTest : public testing::Test {
  protected:
   void Make(QueueOptions options = {}) {

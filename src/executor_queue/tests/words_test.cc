@@ -254,6 +254,23 @@ TEST_F(QueueTest, OutputIsKeptUpToItsBoundAndCutWithANote) {
   ASSERT_EQ(page->entries.size(), 2U);
   EXPECT_EQ(page->entries[1].line.stream, log_store::Stream::kNote);
   EXPECT_EQ(page->entries[1].line.bytes, "cut here: more than 100 bytes of output");
+  Make({.max_log_bytes = 100});  // the next engine's
+  const auto more = Log(token, {{.number = 4, .bytes = "z"}});
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(**more, Reply::kGoOn);
+  EXPECT_EQ(queue_->GetMetrics().lines_dropped, 1U);
+  EXPECT_EQ(logs_->Read({.tenant = TenantId("public"), .run = RunNo(1)})->entries.size(), 2U);
+}
+
+TEST_F(QueueTest, ATasksOwnWordsCutNothing) {
+  Make({.max_log_bytes = 100});
+  const auto token = Run(Hire("w"), Next(Plain()));
+  Log(token, {{.number = 1, .bytes = "cut here: more than 100 bytes of output"}});
+  EXPECT_TRUE(queue_->RunNext());
+  Make();
+  Log(token, {{.number = 2, .bytes = "z"}});
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(logs_->Read({.tenant = TenantId("public"), .run = RunNo(1)})->entries.size(), 2U);
 }
 
 TEST_F(QueueTest, LinesThatWaitToBeStoredHaveABound) {
@@ -324,9 +341,37 @@ TEST_F(QueueTest, AVerdictIsCheckedAtThisBorder) {
     EXPECT_EQ(outcome({.verdict = Verdict::kSnoozed, .not_before = kNever, .ended_at = ended_at})
                   .not_before,
               clock_.Now() + 24h * 365);
-  EXPECT_EQ((*Complete(Run(who, Next(Plain())), {.verdict = Verdict::kLost})).error().code,
-            Code::kInvalidArgument);
-  EXPECT_EQ((*Complete("forged", {})).error().code, Code::kPermissionDenied);
+  EXPECT_EQ(outcome({.verdict = Verdict::kRetry, .error = "\xff oh\xc3\n no"}).error,
+            "\uFFFD oh\uFFFD\n no");
+  EXPECT_EQ(outcome({.verdict = Verdict::kLost, .reason = model::Reason::kExitCode}).reason,
+            model::Reason::kLost);
+  for (const int number : {0, 9})
+    EXPECT_EQ(CodeOf(*Complete(Run(who, Next(Plain())),
+                               {.verdict = static_cast<model::Verdict>(number)})),
+              Code::kInvalidArgument);
+  EXPECT_EQ(CodeOf(*Complete("forged", {})), Code::kPermissionDenied);
+}
+
+TEST_F(QueueTest, WhoLeavesAfterItsVerdictLosesNothing) {
+  Make();
+  const auto who = Hire("w");
+  const auto attempt = Next(Plain()), other = Next(Plain());
+  const auto token = Run(who, attempt);
+  Run(Hire("silent"), other);
+  EXPECT_EQ(**Complete(token, {.verdict = Verdict::kSucceeded}), Reply::kGoOn);
+  EXPECT_EQ(queue_->GetMetrics().active, 1U);
+  Answer<bool> left;
+  queue_->Leave(who, left.Done());  // before the engine says that it is settled
+  EXPECT_TRUE(judge_.ended.empty());
+  EXPECT_TRUE(warnings_.lines.empty());
+  EXPECT_EQ(std::get<executor::Ended>(Inspect(attempt)).outcome.verdict, Verdict::kSucceeded);
+  Pass(60s);
+  ASSERT_EQ(judge_.ended.size(), 1U) << "nor does its lease end";
+  EXPECT_EQ(judge_.ended[0].first, other.key);
+  EXPECT_EQ(queue_->GetMetrics().executed, 2U);
+  EXPECT_EQ(queue_->Figures().lost, 1U);
+  queue_->Settled({&attempt.key, 1});
+  EXPECT_TRUE(std::holds_alternative<executor::Absent>(Inspect(attempt)));
 }
 
 TEST_F(QueueTest, AnOutputIsAsItsTaskDeclares) {
@@ -441,6 +486,39 @@ TEST_F(QueueTest, WhatIsNotEndedLongAfterItsTimeoutEndsThoughItsWorkerIsHeard) {
             "worker w has not ended it long after its timeout (5.0s) and grace (10.0s)");
 }
 
+TEST_F(QueueTest, WhatIsAnsweredStopTakesNoSlotOfItsWorker) {
+  Make();
+  const auto who = Hire("w", {}, {{"default", 1}});
+  auto attempt = Next(Plain());
+  attempt.timeout = 5s;
+  EXPECT_EQ(queue_->Offer(attempt).disposition, Disposition::kDispatched);
+  const std::string token = Begin(who, Token(who))->work_token;
+  Pass(40s);
+  Beat(who, {token});
+  Pass(35s);
+  Offer(Plain());
+  EXPECT_TRUE(Poll(who)->assignments.empty());
+  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kStop);
+  EXPECT_EQ(Poll(who)->assignments.size(), 1U);
+}
+
+TEST_F(QueueTest, AStartThatIsAnsweredStopTakesNoSlotOfItsWorker) {
+  Make();
+  const auto who = Hire("w", {}, {{"default", 1}});
+  auto attempt = Next(Plain());
+  attempt.timeout = 5s;
+  EXPECT_EQ(queue_->Offer(attempt).disposition, Disposition::kDispatched);
+  const std::string start = Token(who);
+  const std::string token = Begin(who, start)->work_token;
+  Pass(40s);
+  Beat(who, {token});
+  Pass(35s);
+  Offer(Plain());
+  EXPECT_TRUE(Poll(who)->assignments.empty());
+  EXPECT_EQ(Begin(who, start)->reply, Reply::kStop);
+  EXPECT_EQ(Poll(who)->assignments.size(), 1U);
+}
+
 TEST_F(QueueTest, WhatIsNotEndedLongAfterItsCancelEndsThoughItsWorkerIsHeard) {
   Make();
   const auto who = Hire("w");
@@ -472,12 +550,35 @@ TEST_F(QueueTest, AStartThatIsSaidAgainLongAfterItsTimeoutIsAnsweredStop) {
   const std::string start = Token(who);
   EXPECT_EQ(Begin(who, start)->reply, Reply::kGoOn);
   Pass(40s);
-  EXPECT_EQ(Begin(who, start)->reply, Reply::kGoOn);
+  const std::string token = Begin(who, start)->work_token;
+  // Its code has not begun before: its timeout counts from here.
+  Pass(40s);
+  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kGoOn);
   Pass(35s - 1us);
-  EXPECT_EQ(Begin(who, start)->reply, Reply::kGoOn);
+  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kGoOn);
   Pass(1us);
   EXPECT_EQ(Begin(who, start)->reply, Reply::kStop);
   EXPECT_TRUE(judge_.ended.empty());
+}
+
+// A locked database, or a thousand starts at once.
+TEST_F(QueueTest, AStartThatTakesLongerThanALeaseIsNoLoss) {
+  Make();
+  const auto who = Hire("w");
+  auto attempt = Next(Plain());
+  attempt.timeout = 5s;
+  EXPECT_EQ(queue_->Offer(attempt).disposition, Disposition::kDispatched);
+  Answer<worker_api::Started> started;
+  queue_->Start(who, Token(who), started.Done());
+  Pass(5min);
+  EXPECT_TRUE(judge_.ended.empty()) << "its holder has no token to be heard with";
+  EXPECT_TRUE(queue_->RunNext());
+  EXPECT_EQ(started->reply, Reply::kGoOn);
+  Pass(60s - 1us);
+  EXPECT_TRUE(judge_.ended.empty()) << "it has a lease from the answer";
+  Pass(1us);
+  ASSERT_EQ(judge_.ended.size(), 1U);
+  EXPECT_EQ(judge_.ended[0].second.verdict, Verdict::kLost);
 }
 
 TEST_F(QueueTest, WithoutATimeoutAWorkerThatIsHeardKeepsWhatItHas) {

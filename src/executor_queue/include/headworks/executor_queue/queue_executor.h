@@ -36,7 +36,8 @@ struct QueueOptions {
   /// most 1,000.  One more takes the place of the one of its name that was heard longest ago of
   /// those that hold nothing; if there is none, it is told to try again later (I11).
   std::uint32_t max_workers = 10'000;
-  /// Output kept of one attempt (16 bytes are added per line); beyond it one note says so.
+  /// Output kept of one attempt (16 bytes are added per line), counted anew by the next process;
+  /// beyond it one note says so, after which none is kept.
   std::size_t max_log_bytes = std::size_t{64} << 20;
   /// Lines that wait to be stored, of all attempts; beyond it workers are to say them again.
   std::size_t max_waiting_log_bytes = std::size_t{64} << 20;
