@@ -396,7 +396,7 @@ void Impl::Cancel(const model::AttemptKey& key) {
 }
 
 void Impl::WithdrawLocked(Entry& entry, Calls& calls) {
-  if (entry.stage == Stage::kWaiting) lines_.Remove(entry.place);
+  if (entry.stage == Stage::kWaiting && entry.place.order != 0) lines_.Remove(entry.place);
   if (entry.stage == Stage::kAssigned) {
     LetGoLocked(entry, calls);
     entry.who = {};
@@ -472,9 +472,14 @@ executor::Inspection Impl::InspectLocked(
   if (known == entries_.end()) {
     // That of an attempt that nobody has begun is the engine's.
     if (attempt.holder.find('/') == std::string::npos) return executor::Absent{};
-    // It was let in through another engine's gate; from now on it has a lease here.
     Entry& entry = NewLocked(attempt.key);
     entry.attempt = attempt;
+    if (attempt.holder == kWithdrawer) {  // an earlier process was about to end it
+      entry.gate_is_ours = true;
+      WithdrawLocked(entry, calls);
+      return executor::Pending{"is being withdrawn"};
+    }
+    // It was let in through another engine's gate; from now on it has a lease here.
     RunLocked(entry, IdentityOf(attempt.key.tenant, attempt.holder), attempt.holder, calls);
     entry.began_at = {};  // its token knows
     return executor::Running{};

@@ -748,6 +748,25 @@ TEST_F(QueueTest, WhatIsCancelledBeforeItBeginsIsEndedByTheGate) {
   EXPECT_TRUE(judge_.ended.empty()) << "never by its own word (I5)";
 }
 
+TEST_F(QueueTest, WhatAnEarlierEngineWithdrewIsEndedByTheNext) {
+  Make();
+  auto attempt = Next(Plain());
+  attempt.holder = "queue/withdrawn";
+  judge_.reply = Reply::kAskAgain;
+  EXPECT_TRUE(std::holds_alternative<executor::Pending>(Inspect(attempt)));
+  EXPECT_EQ(queue_->GetMetrics().active, 0U) << "it is no worker's";
+  ASSERT_EQ(judge_.heard.size(), 1U);
+  EXPECT_EQ(judge_.heard[0].kind, Word::Kind::kVerdict);
+  EXPECT_EQ(judge_.heard[0].holder, "queue/withdrawn");
+  EXPECT_EQ(judge_.heard[0].outcome.verdict, Verdict::kCancelled);
+  Pass(1s);
+  EXPECT_EQ(judge_.heard.size(), 2U) << "it was not judged";
+  queue_->Settled({&attempt.key, 1});
+  Pass(60s);
+  EXPECT_EQ(judge_.heard.size(), 2U);
+  EXPECT_TRUE(judge_.ended.empty());
+}
+
 TEST_F(QueueTest, AStartThatCameFirstIsCancelledAsWhatRuns) {
   Make();
   const auto who = Hire("w");
