@@ -38,7 +38,7 @@ class Worker:
                 if code == "NOT_FOUND":
                     self.register()  # the engine was restarted
                 elif (code in (FINAL if name in ("Register", "Poll") else FINAL[1:]) if said else
-                      code == "RESOURCE_EXHAUSTED" and request.ByteSize() > 2**20):
+                      code == "RESOURCE_EXHAUSTED" and "larger than max" in str(error.details())):
                     raise
             time.sleep(min(1, 0.1 * 2 ** min(attempt, 6)))
 

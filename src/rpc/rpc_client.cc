@@ -25,6 +25,9 @@ namespace {
 constexpr int kSlackBytes = 1 << 20;
 /// No limit of a message is below that.
 constexpr std::size_t kLargeBytes = std::size_t{1} << 20;
+/// What gRPC's libraries say of a message beyond a limit.  With the same code they end calls for
+/// want of memory and of much else that passes.
+constexpr std::string_view kTooLarge[] = {"larger than max", "exceeds maximum size"};
 /// Before a lost connection is tried again: at first and at most.
 constexpr int kFirstReconnectMs = 100;
 constexpr int kMaxReconnectMs = 5'000;
@@ -150,7 +153,10 @@ class RpcClient::Impl {
     Error error = FromStatus(status);
     const bool engines = context.GetServerTrailingMetadata().contains(kEngineMark);
     // By whatever the request comes through: it would be so again.
-    const bool too_large = !engines && error.code == Code::kAtCapacity && bytes > kLargeBytes;
+    const bool too_large = !engines && error.code == Code::kAtCapacity && bytes > kLargeBytes &&
+                           std::ranges::any_of(kTooLarge, [&](std::string_view text) {
+                             return status.error_message().find(text) != std::string::npos;
+                           });
     if (too_large)
       error = {Code::kInvalidArgument,
                fmt::format("too large on the way to {}: {}", options_.target, error.message)};

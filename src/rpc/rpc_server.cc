@@ -29,8 +29,8 @@ constexpr int kMaxRequestBytes = 2 * static_cast<int>(worker_api::kMaxLogBytes);
 constexpr int kSlackBytes = 1 << 20;
 /// A credential of 8 KiB, and what gRPC adds.
 constexpr int kMaxMetadataBytes = 16 * 1024;
-/// Of all that the library reads for calls, before anybody's credential is looked at; beyond it
-/// calls are ended.
+/// Of the bytes that the library reads for calls, before anybody's credential is looked at; beyond
+/// it calls are ended.  What Protobuf makes of them is not counted, and may be 40 times as much.
 constexpr std::size_t kMaxMemory = std::size_t{1} << 30;
 /// A wait ends so long before the caller's deadline.
 constexpr Duration kAnswerIn = std::chrono::milliseconds(100);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "headworks/rpc/rpc_server.h"
@@ -267,9 +268,10 @@ Result<model::Outcome> FromWire(const v1::Outcome& from) {
     return Error{Code::kInvalidArgument, fmt::format("outcome: {} is no verdict; give 1 to 8",
                                                      static_cast<int>(from.verdict()))};
   // A newer worker's: what came of the attempt is its verdict.
-  constexpr auto kLastReason = static_cast<std::uint32_t>(model::Reason::kArtifact);
-  const auto reason = from.reason() > kLastReason ? model::Reason::kError
-                                                  : static_cast<model::Reason>(from.reason());
+  auto reason = static_cast<model::Reason>(std::min(from.reason(), 255U));
+  if (reason != model::Reason::kUnknown &&
+      model::ReasonName(reason) == model::ReasonName(model::Reason::kUnknown))
+    reason = model::Reason::kError;
   model::Outcome outcome{.verdict = static_cast<model::Verdict>(from.verdict()),
                          .reason = reason,
                          .error = from.error(),

@@ -4,6 +4,7 @@
 
 #include <future>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -121,6 +122,12 @@ class Answered {
  private:
   std::shared_ptr<std::promise<Result<T>>> promise_ = std::make_shared<std::promise<Result<T>>>();
 };
+
+/// Of an answer that is an error, which `error()` of a value is not; none of a value.
+template <typename T>
+std::optional<Code> CodeOf(const Result<T>& result) {
+  return result ? std::nullopt : std::optional(result.error().code);
+}
 
 class RpcTest : public testing::Test {
  protected:

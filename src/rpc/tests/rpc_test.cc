@@ -6,6 +6,7 @@
 #include <atomic>
 #include <limits>
 #include <thread>
+#include <tuple>
 
 #include <grpcpp/grpcpp.h>
 
@@ -166,7 +167,8 @@ TEST_F(Rpc, ATokenThatNoHeaderTakesIsRefusedWithoutACall) {
 /// What stands in front of an engine, and answers for it.
 class Front final : public v1::Worker::CallbackService {
  public:
-  explicit Front(grpc::StatusCode code) : answer_(code, "403") {}
+  explicit Front(grpc::StatusCode code, std::string text = "403")
+      : answer_(code, std::move(text)) {}
   grpc::ServerUnaryReactor* Complete(grpc::CallbackServerContext* context,
                                      const v1::CompleteRequest*, v1::CompleteResponse*) override {
     auto* const reactor = context->DefaultReactor();
@@ -197,19 +199,25 @@ TEST_F(Rpc, WhatIsNotTheEnginesWordIsNoAnswer) {
 }
 
 TEST_F(Rpc, WhatIsTooLargeForAFrontIsNotToBeSaidAgain) {
-  Front front(grpc::RESOURCE_EXHAUSTED);
-  grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterService(&front);
-  const auto server = builder.BuildAndStart();
-  const auto client = Connect("127.0.0.1:" + std::to_string(port));
-  // What is small is refused for another reason, as a limit of rate.
-  for (const auto& [bytes, code] : {std::pair(std::size_t{9}, Code::kUnavailable),
-                                    {worker_api::kMaxOutputBytes, Code::kInvalidArgument}}) {
+  constexpr const char* kSize = "grpc: received message larger than max (9 vs. 1)";
+  // What is small is refused for another reason, as a limit of rate; and what is large, too, by an
+  // engine that is short of memory.
+  for (const auto& [text, bytes, code] :
+       {std::tuple(kSize, std::size_t{9}, Code::kUnavailable),
+        {kSize, worker_api::kMaxOutputBytes, Code::kInvalidArgument},
+        {"gRPC message exceeds maximum size 1: 9", worker_api::kMaxOutputBytes,
+         Code::kInvalidArgument},
+        {"RST_STREAM with error code 11", worker_api::kMaxOutputBytes, Code::kUnavailable}}) {
+    Front front(grpc::RESOURCE_EXHAUSTED, text);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&front);
+    const auto server = builder.BuildAndStart();
+    const auto client = Connect("127.0.0.1:" + std::to_string(port));
     Answered<Reply> completed;
     client->Complete("t", {.output = std::string(bytes, 'o')}, completed.done());
-    EXPECT_EQ(completed.Get().error().code, code) << bytes;
+    EXPECT_EQ(CodeOf(completed.Get()), code) << text << ", " << bytes;
   }
 }
 
@@ -292,10 +300,18 @@ TEST_F(Rpc, AnErrorIsCutToWhatTheEngineKeeps) {
 TEST(Wire, AReasonOfANewerWorkerIsAnError) {
   v1::Outcome said;
   said.set_verdict(v1::VERDICT_FAILED);
-  said.set_reason(28);
-  EXPECT_EQ(FromWire(said)->reason, model::Reason::kArtifact);
-  said.set_reason(29);
-  EXPECT_EQ(FromWire(said)->reason, model::Reason::kError);
+  std::uint32_t known = 0;  // to this program: those that have a name
+  for (;; ++known) {
+    const auto reason = static_cast<model::Reason>(known);
+    if (model::ReasonName(reason) == "unknown" && reason != model::Reason::kUnknown) break;
+    said.set_reason(known);
+    EXPECT_EQ(FromWire(said)->reason, reason);
+  }
+  EXPECT_GT(known, static_cast<std::uint32_t>(model::Reason::kArtifact));
+  for (const std::uint32_t reason : {known, 255U, 256U, 4'294'967'295U}) {
+    said.set_reason(reason);
+    EXPECT_EQ(FromWire(said)->reason, model::Reason::kError) << reason;
+  }
 }
 
 TEST_F(Rpc, AJobThatIsTooLargeEndsItsAttempt) {
