@@ -54,9 +54,9 @@ Result<std::unique_ptr<metrics_http::HttpServer>> ServeMonitoring(const std::str
     if (path == "/metrics")
       return {.content_type = std::string(metrics::kPrometheusContentType),
               .body = metrics::PrometheusText(FamiliesOf(figures))};
+    // Why names paths, as above.
     if (path == "/healthz" && figures.connected && !figures.no_room.empty())
-      return {.status = 503,
-              .body = fmt::format("trouble tasks: cannot run here: {}\n", figures.no_room)};
+      return {.status = 503, .body = "trouble tasks: cannot run here: the worker's log says why\n"};
     if (path == "/healthz" && figures.connected) return {.body = "ok server: answers\n"};
     if (path == "/healthz") return {.status = 503, .body = "trouble server: no good answer\n"};
     return {.status = 404, .body = "here are /metrics and /healthz\n"};
