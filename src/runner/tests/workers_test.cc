@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <thread>
 
@@ -27,6 +28,12 @@ Result<T> Wait(const Call& call) {
   if (answer.wait_for(60s) != std::future_status::ready)
     return Error{Code::kInternal, "was not answered"};
   return answer.get();
+}
+
+bool Eventually(const std::function<bool()>& holds) {
+  const auto until = std::chrono::steady_clock::now() + 60s;
+  while (!holds() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  return holds();
 }
 
 /// One worker, by hand: it does what a test says.
@@ -413,7 +420,7 @@ TEST_F(WorkersTest, CommandsReachWorkersFromTheEnginesProcessAndFromOthers) {
         {.tenant = tenant, .kind = kind, .name = std::move(name), .actor = "ann"}, 60s);
   };
   using enum control::WorkerCommandKind;
-  while (runner_->workers().ListWorkers(tenant)->empty()) std::this_thread::yield();
+  ASSERT_TRUE(Eventually([&] { return !runner_->workers().ListWorkers(tenant)->empty(); }));
   EXPECT_EQ(command(*runner_, kCordon, "nobody").error().code, Code::kNotFound);
   const auto cordoned = command(*runner_, kCordon, "w");
   ASSERT_TRUE(cordoned) << cordoned.error().message;
@@ -428,8 +435,9 @@ TEST_F(WorkersTest, CommandsReachWorkersFromTheEnginesProcessAndFromOthers) {
   EXPECT_TRUE(command(*other, kDrain, "w")->taken);
   EXPECT_TRUE(worker.Poll(0s)->leave);
   ASSERT_TRUE(Wait<bool>([&](const auto& done) { worker.service->Leave(worker.who, done); }));
-  while (runner_->workers().ListWorkers(tenant)->at(0).presence != store::WorkerPresence::kGone)
-    std::this_thread::yield();
+  ASSERT_TRUE(Eventually([&] {
+    return runner_->workers().ListWorkers(tenant)->at(0).presence == store::WorkerPresence::kGone;
+  }));
   EXPECT_EQ(command(*other, kDrain, "w").error().code, Code::kConflict);
   ASSERT_TRUE(runner_->Shutdown());
   EXPECT_FALSE(other->control().CommandWorkers({tenant, kCordon, "w", "ann"}, 0s)->taken);
