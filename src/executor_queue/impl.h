@@ -10,7 +10,6 @@
 #include <set>
 #include <stop_token>
 #include <thread>
-#include <unordered_map>
 
 #include "headworks/executor/attempt_gate.h"
 #include "headworks/executor/duration_histogram.h"
@@ -41,7 +40,6 @@ class Impl final : public QueueExecutor {
   executor::Metrics GetMetrics() const override;
   void Settled(std::span<const model::AttemptKey> keys) override;
   Status Drain(Duration timeout) override;
-  std::vector<WorkerInfo> Workers() const override;
   std::vector<WorkerStatus> Roster() const override;
   std::map<worker_api::Identity, Departure> TakeDepartures() override;
   QueueFigures Figures() const override;

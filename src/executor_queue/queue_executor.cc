@@ -581,31 +581,6 @@ Status Impl::Drain(Duration) {
   return {};
 }
 
-std::vector<WorkerInfo> Impl::Workers() const {
-  const Lock lock(mutex_);
-  std::map<Identity, WorkerInfo> all;
-  for (const auto& [who, worker] : workers_)
-    all[who] = {.registration = *worker.registration,
-                .registered_at = worker.registered_at,
-                .heard_at = worker.heard_at,
-                .held = {}};
-  for (const auto& [who, hold] : held_) {
-    WorkerInfo& info = all[who];
-    if (!workers_.contains(who)) {
-      info.registration.who = who;
-      info.registered = false;
-    }
-    for (const Id& id : hold.ids) {
-      const Entry& entry = entries_.at(id);
-      info.held.push_back({entry.attempt.key, entry.stage == Stage::kRunning});
-    }
-  }
-  std::vector<WorkerInfo> list;
-  list.reserve(all.size());
-  for (auto& [who, info] : all) list.push_back(std::move(info));
-  return list;
-}
-
 std::vector<WorkerStatus> Impl::Roster() const {
   const Lock lock(mutex_);
   const Duration now = ports_.clock.Monotonic();

@@ -1,6 +1,5 @@
 #include "status.h"
 
-#include <iterator>
 #include <utility>
 
 namespace headworks::rpc {

@@ -370,7 +370,7 @@ TEST_F(QueueTest, TwoWorkersOfOneNameAreTwoAndOneWarning) {
                    Answer<worker_api::Welcome>().Done());
   EXPECT_TRUE(*welcome);
   EXPECT_EQ(warnings_.lines.size(), 1U);
-  EXPECT_EQ(queue_->Workers().size(), 2U);
+  EXPECT_EQ(queue_->Roster().size(), 2U);
 }
 
 TEST_F(QueueTest, OneNameIsWarnedOfOnceAMinute) {
@@ -414,7 +414,7 @@ TEST_F(QueueTest, ATenantAndANameLeaveRoomForTheWorkersOfOthers) {
   EXPECT_TRUE(register_one("public", "evil", 3)) << "in the place of the one heard longest ago";
   const auto names = [&] {
     std::vector<std::string> all;
-    for (const auto& each : queue_->Workers()) all.push_back(each.registration.who.incarnation);
+    for (const auto& each : queue_->Roster()) all.push_back(each.registration->who.incarnation);
     return all;
   };
   EXPECT_EQ(names(), (std::vector<std::string>{"2", "3", "one"})) << "that holds nothing";
@@ -535,9 +535,8 @@ TEST_F(QueueTest, WhatTheEngineSaysIsHeldHasALeaseFromThen) {
   auto attempt = Next(Plain());
   attempt.holder = "w/one";
   EXPECT_TRUE(std::holds_alternative<executor::Running>(Inspect(attempt)));
-  ASSERT_EQ(queue_->Workers().size(), 1U);
-  EXPECT_FALSE(queue_->Workers()[0].registered);
-  EXPECT_TRUE(queue_->Workers()[0].held.at(0).begun);
+  EXPECT_EQ(queue_->GetMetrics().active, 1U);
+  EXPECT_TRUE(queue_->Roster().empty()) << "it has not registered here";
   Pass(60s - 1us);
   EXPECT_TRUE(judge_.ended.empty());
   Pass(1us);
@@ -691,8 +690,8 @@ TEST_F(QueueTest, WhatTheEngineSaysIsHeldWaitsNoMore) {
   attempt.holder = "w/one";
   EXPECT_TRUE(std::holds_alternative<executor::Running>(Inspect(attempt)));
   EXPECT_EQ(queue_->Figures().waiting.size(), 0U);
-  ASSERT_EQ(queue_->Workers().size(), 2U);
-  EXPECT_EQ(queue_->Workers()[1].held.at(0).attempt, attempt.key);
+  EXPECT_EQ(queue_->GetMetrics().active, 1U);
+  EXPECT_TRUE(queue_->Roster().at(0).loads.empty()) << "and is nothing to the other any more";
   Pass(60s);
   ASSERT_EQ(judge_.ended.size(), 1U) << "and is lost once its holder is not heard";
   EXPECT_EQ(judge_.ended[0].second.verdict, Verdict::kLost);
@@ -805,9 +804,9 @@ TEST_F(QueueTest, AWorkerThatIsNotHeardForALeaseIsForgotten) {
   Pass(59s);
   EXPECT_TRUE(*Poll(who));
   Pass(59s);
-  EXPECT_EQ(queue_->Workers().size(), 1U);
+  EXPECT_EQ(queue_->Roster().size(), 1U);
   Pass(2s);
-  EXPECT_TRUE(queue_->Workers().empty());
+  EXPECT_TRUE(queue_->Roster().empty());
   EXPECT_EQ((*Poll(who)).error().code, Code::kNotFound);
 }
 

@@ -72,21 +72,6 @@ struct QueuePorts {
   LeaseRecord* leases = nullptr;
 };
 
-/// A worker that is registered, or holds something.
-struct WorkerInfo {
-  struct Held {
-    model::AttemptKey attempt;
-    /// Its start gate was opened; if not, it is assigned to it.
-    bool begun = false;
-  };
-  worker_api::Registration registration;
-  /// False: it has not registered here, and what it holds is known from elsewhere.
-  bool registered = true;
-  Instant registered_at;
-  Instant heard_at;
-  std::vector<Held> held;
-};
-
 /// One that is registered, as people are shown it.
 struct WorkerStatus {
   std::shared_ptr<const worker_api::Registration> registration;
@@ -149,8 +134,6 @@ class QueueExecutor : public executor::Executor, public worker_api::EngineServic
   using executor::Executor::Start;
   using worker_api::WorkerService::Start;
 
-  /// Who is there, by tenant and name, and what they hold.
-  virtual std::vector<WorkerInfo> Workers() const = 0;
   /// Who is registered, by tenant, name and incarnation.  In time proportional to them and not to
   /// what they hold.
   virtual std::vector<WorkerStatus> Roster() const = 0;
