@@ -157,7 +157,7 @@ Status CheckPoll(const worker_api::Poll& poll, const worker_api::Registration& r
   return {};
 }
 
-Status CheckLines(std::vector<log_store::Line>& lines) {
+Status AcceptLines(std::vector<log_store::Line>& lines) {
   std::int64_t last = 0;
   for (log_store::Line& line : lines) {
     if (line.number <= last)
@@ -179,7 +179,7 @@ worker_api::Identity IdentityOf(const TenantId& tenant, std::string_view holder)
           std::string(holder.substr(std::min(slash + 1, holder.size())))};
 }
 
-Result<Outcome> CheckOutcome(const model::Task& task, Outcome said, Instant began, Instant now) {
+Result<Outcome> AcceptOutcome(const model::Task& task, Outcome said, Instant began, Instant now) {
   const auto number = static_cast<unsigned>(said.verdict);
   if (number < static_cast<unsigned>(Verdict::kSucceeded) ||
       number > static_cast<unsigned>(Verdict::kLost))

@@ -26,7 +26,7 @@ Status CheckPoll(const worker_api::Poll& poll, const worker_api::Registration& r
 
 /// Lines of one Log.  Times beyond what a calendar has are brought there.  kInvalidArgument:
 /// numbers that are below 1 or do not rise, or a newline.
-Status CheckLines(std::vector<log_store::Line>& lines);
+Status AcceptLines(std::vector<log_store::Line>& lines);
 
 /// "worker/incarnation": the holder of what this worker begins.
 std::string HolderOf(const worker_api::Identity& who);
@@ -34,7 +34,7 @@ worker_api::Identity IdentityOf(const TenantId& tenant, std::string_view holder)
 
 /// What is made of a verdict.  Texts are cut, times are this clock's, and an output that is none
 /// is a failure of the task's.  kInvalidArgument: no verdict.
-Result<model::Outcome> CheckOutcome(const model::Task& task, model::Outcome said, Instant began,
-                                    Instant now);
+Result<model::Outcome> AcceptOutcome(const model::Task& task, model::Outcome said, Instant began,
+                                     Instant now);
 
 }  // namespace headworks::executor_queue

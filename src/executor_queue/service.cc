@@ -14,7 +14,6 @@ using worker_api::Polled;
 
 namespace {
 
-constexpr std::size_t kMostPolls = 64;  // of one worker
 /// Registered at a time: whoever ends again and again, or means ill, leaves room for others.
 constexpr std::size_t kMostOfOneName = 1'000;
 
@@ -139,7 +138,7 @@ void Impl::PollFor(worker_api::Poll poll, Done<Polled> done) {
     if (!polled.assignments.empty() || poll.wait == Duration(0) || polled.leave) {
       Answer<Polled>(calls, std::move(done), std::move(polled));
     } else {
-      if ((*worker)->polls.size() >= kMostPolls)
+      if ((*worker)->polls.size() >= worker_api::kMaxPolls)
         AnswerPollLocked(*(*worker)->polls.begin(), {}, calls);
       const PollNo no = ++next_poll_;
       (*worker)->polls.insert(no);

@@ -24,7 +24,6 @@ using worker_api::Started;
 
 namespace {
 
-constexpr std::size_t kMostBeats = 16;   // of one worker
 constexpr std::size_t kMostStarts = 16;  // of one attempt
 constexpr Duration kAskAgain = std::chrono::milliseconds(500);
 
@@ -217,8 +216,8 @@ void Impl::SayVerdict(const std::string& work_token, model::Outcome outcome, Don
     AskWhatItIs(**sink, work_token, *work, std::move(done));
     return Spoken();
   }
-  auto checked = CheckOutcome(workflow->task(work->attempt.task), std::move(outcome), began,
-                              ports_.clock.Now());
+  auto checked = AcceptOutcome(workflow->task(work->attempt.task), std::move(outcome), began,
+                               ports_.clock.Now());
   if (checked)
     gate_.Say(**sink, work_token, Word::Kind::kVerdict, *checked,
               [this, id = IdOf(work->attempt), outcome = *checked,
@@ -276,7 +275,7 @@ void Impl::Log(std::string work_token, std::vector<log_store::Line> lines, Done<
   const auto work = ports_.tokens.Verify(work_token, TokenUse::kWork);
   if (!work) return done(executor::ToError(work.error()));
   log_store::Batch batch{work->attempt, std::move(lines)};
-  if (const Status good = CheckLines(batch.lines); !good) return done(good.error());
+  if (const Status good = AcceptLines(batch.lines); !good) return done(good.error());
   if (const Status good = log_store::CheckAppend({&batch, 1}); !good) return done(good.error());
   const std::size_t bytes = BytesOf(batch.lines);
   const auto sink = [&]() -> Result<executor::AttemptSink*> {
@@ -344,7 +343,8 @@ void Impl::Beat(worker_api::Heartbeat heartbeat, Done<worker_api::Beaten> done) 
     lock.unlock();
     return beating.done(Error(worker.error()));
   }
-  if ((*worker)->beats.size() >= kMostBeats) AnswerBeatLocked(*(*worker)->beats.begin(), calls);
+  if ((*worker)->beats.size() >= worker_api::kMaxBeats)
+    AnswerBeatLocked(*(*worker)->beats.begin(), calls);
   const std::uint64_t no = ++next_beat_;
   (*worker)->beats.insert(no);
   // Not so long that the next one would come late.

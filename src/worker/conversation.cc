@@ -24,8 +24,9 @@ constexpr Duration kExtraBeatWait = std::chrono::milliseconds(500);
 constexpr std::size_t kMostPolls = 4;
 /// Heartbeats under way, most of which are late.
 constexpr std::size_t kMostBeats = 8;
+static_assert(kMostPolls <= worker_api::kMaxPolls && kMostBeats <= worker_api::kMaxBeats);
 /// Tokens of one word; more are shown by several.
-constexpr std::size_t kMaxTokenBytes = std::size_t{2} << 20;
+constexpr std::size_t kMaxShownBytes = std::size_t{2} << 20;
 /// A worker that is cordoned asks again, at the latest.
 constexpr Duration kCordoned = std::chrono::seconds(5);
 /// Before the next poll of one whose host had no room for an attempt, and then twice as long.
@@ -38,7 +39,7 @@ class Portion {
   /// False: this one is for the next word, which it begins.
   bool Take(const std::string& token) {
     const bool fits =
-        count_ == 0 || (count_ < worker_api::kMaxSlots && bytes_ + token.size() <= kMaxTokenBytes);
+        count_ == 0 || (count_ < worker_api::kMaxSlots && bytes_ + token.size() <= kMaxShownBytes);
     if (!fits) *this = {};
     ++count_;
     bytes_ += token.size();

@@ -36,6 +36,9 @@ inline constexpr std::size_t kMaxErrorBytes = std::size_t{4} << 10;
 /// The worker's own, that it shows with all it says.
 inline constexpr std::size_t kMaxTokenBytes = std::size_t{8} << 10;
 inline constexpr Duration kMaxWait = std::chrono::seconds(60);
+/// Polls and heartbeats of one worker that wait; beyond that the oldest is answered.
+inline constexpr std::size_t kMaxPolls = 64;
+inline constexpr std::size_t kMaxBeats = 16;
 inline constexpr Duration kMaxLease = std::chrono::hours(24);
 
 /// One start of one worker.  Two processes of the same name are two workers: whatever is held is
