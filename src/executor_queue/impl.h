@@ -18,8 +18,9 @@
 
 namespace headworks::executor_queue {
 
-/// One mutex guards all that is remembered.  It is never held while somebody else is called: what
-/// is to be called is collected, and called once it is released.
+/// One mutex guards all that is remembered.  It is not held while the sink, a store or whoever
+/// waits is called: that is collected, and called once it is released.  Tokens are made and lines
+/// are logged under it.
 class Impl final : public QueueExecutor {
  public:
   Impl(const QueueOptions& options, const QueuePorts& ports);
