@@ -48,10 +48,10 @@ void Check(bool good, const char* what) {
 }
 
 /// Lets everybody in.
-class OpenGate final : public rpc::Gatekeeper {
+class Anyone final : public rpc::Authenticator {
  public:
-  Result<rpc::Credential> Check(std::string_view) override {
-    return rpc::Credential{.tenant = TenantId("public")};
+  Result<rpc::Grant> Check(std::string_view) override {
+    return rpc::Grant{.tenant = TenantId("public")};
   }
 };
 
@@ -81,7 +81,7 @@ class Site {
     flow.Task("a").Function("noop");
     Check(runner_->Register(*flow.Build()).has_value(), "register");
     auto server = rpc::RpcServer::Open({.address = "127.0.0.1:0"},
-                                       {*runner_->worker_service(), gate_, clock_, log_});
+                                       {*runner_->worker_service(), authenticator_, clock_, log_});
     Check(server.has_value(), "the server does not open");
     server_ = *std::move(server);
   }
@@ -146,7 +146,7 @@ class Site {
   SystemClock clock_;
   SystemRandom random_;
   NullLogger log_;
-  OpenGate gate_;
+  Anyone authenticator_;
   TaskRegistry registry_;
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<rpc::RpcServer> server_;

@@ -14,7 +14,7 @@
 #include "monitoring.h"
 #include "output.h"
 #include "signals.h"
-#include "worker_gate.h"
+#include "worker_endpoint.h"
 #include "workflow_file.h"
 
 namespace headworks::cli {
@@ -197,14 +197,14 @@ Result<Exit> Up(const Context& context, const std::string& folder) {
   if (const std::string& address = context.settings().metrics_listen; !address.empty()) {
     HEADWORKS_ASSIGN(monitoring, ServeMonitoring(address, *runner, context.logger));
   }
-  std::unique_ptr<WorkerGate> gate;
+  std::unique_ptr<WorkerEndpoint> endpoint;
   if (!context.settings().rpc_listen.empty()) {
-    HEADWORKS_ASSIGN(gate, WorkerGate::Open(context, *runner));
+    HEADWORKS_ASSIGN(endpoint, WorkerEndpoint::Open(context, *runner));
   }
   Print(fmt::format("engine is up on {}, continuing {} unfinished runs\n",
                     StoreName(context.settings().runner), unfinished.size()));
   if (monitoring) Print(fmt::format("metrics are at http://{}/metrics\n", monitoring->address()));
-  if (gate) Print(fmt::format("workers connect to {}\n", gate->address()));
+  if (endpoint) Print(fmt::format("workers connect to {}\n", endpoint->address()));
   std::optional<Folder> watched;
   if (!folder.empty()) {
     watched.emplace(context, *runner, folder);
@@ -223,7 +223,7 @@ Result<Exit> Up(const Context& context, const std::string& folder) {
   monitoring.reset();
   // Until then workers are heard.
   HEADWORKS_TRY(runner->Shutdown());
-  gate.reset();
+  endpoint.reset();
   lines.Print();
   Print("left; unfinished runs continue with the next engine\n");
   return Exit::kOk;

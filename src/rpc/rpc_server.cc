@@ -116,27 +116,25 @@ bool Matches(std::string_view pattern, std::string_view name) {
   return name.starts_with(pattern.substr(0, pattern.size() - 1));
 }
 
-Status Admit(const Credential& credential, const worker_api::Identity& who) {
+Status Admit(const Grant& grant, const worker_api::Identity& who) {
   const auto refused = [](std::string message) {
     return Error{Code::kPermissionDenied, std::move(message)};
   };
-  if (who.tenant != credential.tenant)
+  if (who.tenant != grant.tenant)
     return refused(fmt::format("wrong_tenant: this worker token is for tenant '{}', not '{}'",
-                               credential.tenant.value, who.tenant.value));
-  if (!Matches(credential.worker, who.worker))
+                               grant.tenant.value, who.tenant.value));
+  if (!Matches(grant.worker, who.worker))
     return refused(fmt::format("wrong_name: this worker token is for workers named '{}', not '{}'",
-                               credential.worker, who.worker));
+                               grant.worker, who.worker));
   return {};
 }
 
-Status AdmitQueues(const Credential& credential,
-                   const std::map<std::string, std::uint32_t>& queues) {
+Status AdmitQueues(const Grant& grant, const std::map<std::string, std::uint32_t>& queues) {
   for (const auto& [queue, slots] : queues)
-    if (!credential.queues.empty() &&
-        std::ranges::find(credential.queues, queue) == credential.queues.end())
+    if (!grant.queues.empty() && std::ranges::find(grant.queues, queue) == grant.queues.end())
       return Error{Code::kPermissionDenied,
                    fmt::format("wrong_queue: this worker token is for the queues {}, not '{}'",
-                               fmt::join(credential.queues, ", "), queue)};
+                               fmt::join(grant.queues, ", "), queue)};
   return {};
 }
 
@@ -161,10 +159,10 @@ class Service final : public v1::Worker::CallbackService {
 
   grpc::ServerUnaryReactor* Register(Context* context, const v1::RegisterRequest* request,
                                      v1::RegisterResponse* response) override {
-    return Take("Register", *context, [&](auto& call, auto& credential) -> Status {
+    return Take("Register", *context, [&](auto& call, auto& grant) -> Status {
       auto registration = FromWire(*request);
-      HEADWORKS_TRY(Admit(credential, registration.who));
-      HEADWORKS_TRY(AdmitQueues(credential, registration.slots));
+      HEADWORKS_TRY(Admit(grant, registration.who));
+      HEADWORKS_TRY(AdmitQueues(grant, registration.slots));
       ports_.service.Register(std::move(registration),
                               Answering<worker_api::Welcome>(call, response));
       return {};
@@ -173,10 +171,10 @@ class Service final : public v1::Worker::CallbackService {
 
   grpc::ServerUnaryReactor* Poll(Context* context, const v1::PollRequest* request,
                                  v1::PollResponse* response) override {
-    return Take("Poll", waits_.Begin(), *context, [&](auto& call, auto& credential) -> Status {
+    return Take("Poll", waits_.Begin(), *context, [&](auto& call, auto& grant) -> Status {
       auto poll = FromWire(*request);
-      HEADWORKS_TRY(Admit(credential, poll.who));
-      HEADWORKS_TRY(AdmitQueues(credential, poll.free));
+      HEADWORKS_TRY(Admit(grant, poll.who));
+      HEADWORKS_TRY(AdmitQueues(grant, poll.free));
       poll.wait = std::min(poll.wait, Left(*context));
       ports_.service.PollFor(poll, [call, response, who = poll.who,
                                     &service = ports_.service](Result<worker_api::Polled> polled) {
@@ -195,9 +193,9 @@ class Service final : public v1::Worker::CallbackService {
 
   grpc::ServerUnaryReactor* Start(Context* context, const v1::StartRequest* request,
                                   v1::StartResponse* response) override {
-    return Take("Start", *context, [&](auto& call, auto& credential) -> Status {
+    return Take("Start", *context, [&](auto& call, auto& grant) -> Status {
       const auto who = FromWire(request->who());
-      if (!MaySpeak(call, credential, who)) return {};
+      if (!MaySpeak(call, grant, who)) return {};
       ports_.service.Start(
           who, request->start_token(),
           [call, response, &service = ports_.service](const Result<worker_api::Started>& started) {
@@ -216,9 +214,9 @@ class Service final : public v1::Worker::CallbackService {
     auto begun = request->wait_us() > 0 ? waits_.Begin() : words_.Begin();
     const bool waits = request->wait_us() > 0 && begun;
     if (!begun) begun = words_.Begin();
-    return Take("Heartbeat", begun, *context, [&](auto& call, auto& credential) -> Status {
+    return Take("Heartbeat", begun, *context, [&](auto& call, auto& grant) -> Status {
       auto heartbeat = FromWire(*request);
-      if (!MaySpeak(call, credential, heartbeat.who)) return {};
+      if (!MaySpeak(call, grant, heartbeat.who)) return {};
       heartbeat.wait = waits ? std::min(heartbeat.wait, Left(*context)) : Duration(0);
       ports_.service.Beat(std::move(heartbeat), Answering<worker_api::Beaten>(call, response));
       return {};
@@ -227,8 +225,8 @@ class Service final : public v1::Worker::CallbackService {
 
   grpc::ServerUnaryReactor* Log(Context* context, const v1::LogRequest* request,
                                 v1::LogResponse* response) override {
-    return Take("Log", *context, [&](auto& call, auto& credential) -> Status {
-      if (!MaySpeakOf(call, credential, request->work_token())) return {};
+    return Take("Log", *context, [&](auto& call, auto& grant) -> Status {
+      if (!MaySpeakOf(call, grant, request->work_token())) return {};
       HEADWORKS_ASSIGN(auto lines, FromWire(*request));
       HEADWORKS_TRY(CheckLines(lines));
       ports_.service.Log(request->work_token(), std::move(lines),
@@ -239,8 +237,8 @@ class Service final : public v1::Worker::CallbackService {
 
   grpc::ServerUnaryReactor* Complete(Context* context, const v1::CompleteRequest* request,
                                      v1::CompleteResponse* response) override {
-    return Take("Complete", *context, [&](auto& call, auto& credential) -> Status {
-      if (!MaySpeakOf(call, credential, request->work_token())) return {};
+    return Take("Complete", *context, [&](auto& call, auto& grant) -> Status {
+      if (!MaySpeakOf(call, grant, request->work_token())) return {};
       HEADWORKS_ASSIGN(auto outcome, FromWire(request->outcome()));
       HEADWORKS_TRY(CheckOutcome(outcome));
       ports_.service.Complete(request->work_token(), std::move(outcome),
@@ -251,9 +249,9 @@ class Service final : public v1::Worker::CallbackService {
 
   grpc::ServerUnaryReactor* HandBack(Context* context, const v1::HandBackRequest* request,
                                      v1::HandBackResponse* response) override {
-    return Take("HandBack", *context, [&](auto& call, auto& credential) -> Status {
+    return Take("HandBack", *context, [&](auto& call, auto& grant) -> Status {
       const auto who = FromWire(request->who());
-      if (!MaySpeak(call, credential, who)) return {};
+      if (!MaySpeak(call, grant, who)) return {};
       ports_.service.HandBack(who, {request->start_tokens().begin(), request->start_tokens().end()},
                               Answering<bool>(call, response));
       return {};
@@ -262,9 +260,9 @@ class Service final : public v1::Worker::CallbackService {
 
   grpc::ServerUnaryReactor* Leave(Context* context, const v1::LeaveRequest* request,
                                   v1::LeaveResponse* response) override {
-    return Take("Leave", *context, [&](auto& call, auto& credential) -> Status {
+    return Take("Leave", *context, [&](auto& call, auto& grant) -> Status {
       const auto who = FromWire(request->who());
-      if (!MaySpeak(call, credential, who)) return {};
+      if (!MaySpeak(call, grant, who)) return {};
       ports_.service.Leave(who, Answering<bool>(call, response));
       return {};
     });
@@ -290,10 +288,10 @@ class Service final : public v1::Worker::CallbackService {
     const CallPtr& call = *begun;
     // No exception gets out of here: what it says is not for whoever calls.
     try {
-      const auto credential = ports_.gatekeeper.Check(BearerOf(context));
-      if (!credential) {
-        call->Answer({grpc::UNAUTHENTICATED, credential.error().message});
-      } else if (const Status handled = handle(call, *credential); !handled) {
+      const auto grant = ports_.authenticator.Check(BearerOf(context));
+      if (!grant) {
+        call->Answer({grpc::UNAUTHENTICATED, grant.error().message});
+      } else if (const Status handled = handle(call, *grant); !handled) {
         call->Answer(ToStatus(handled.error()));
       }
     } catch (const std::exception& error) {
@@ -312,18 +310,16 @@ class Service final : public v1::Worker::CallbackService {
 
   /// Whether the credential is for `who`; if not, that is the answer: the credential is at fault,
   /// and no attempt is over by it.
-  static bool MaySpeak(const CallPtr& call, const Credential& credential,
-                       const worker_api::Identity& who) {
-    const Status may = Admit(credential, who);
+  static bool MaySpeak(const CallPtr& call, const Grant& grant, const worker_api::Identity& who) {
+    const Status may = Admit(grant, who);
     if (!may) call->Answer({grpc::UNAUTHENTICATED, may.error().message});
     return may.has_value();
   }
   /// As that, of the attempt's holder.
-  bool MaySpeakOf(const CallPtr& call, const Credential& credential,
-                  const std::string& work_token) {
+  bool MaySpeakOf(const CallPtr& call, const Grant& grant, const std::string& work_token) {
     const auto who = ports_.service.SpeakerOf(work_token);
     if (!who) call->Answer(ToStatus(who.error()));
-    return who && MaySpeak(call, credential, *who);
+    return who && MaySpeak(call, grant, *who);
   }
 
   template <typename T, typename Response>

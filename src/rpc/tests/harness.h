@@ -15,12 +15,12 @@
 namespace headworks::rpc {
 
 /// One secret word for one credential.
-class Words final : public Gatekeeper {
+class Words final : public Authenticator {
  public:
-  Result<Credential> Check(std::string_view bearer) override {
-    if (bearer == "good") return Credential{.tenant = TenantId("acme")};
+  Result<Grant> Check(std::string_view bearer) override {
+    if (bearer == "good") return Grant{.tenant = TenantId("acme")};
     if (bearer == "narrow")
-      return Credential{.tenant = TenantId("acme"), .worker = "gpu-*", .queues = {"mail"}};
+      return Grant{.tenant = TenantId("acme"), .worker = "gpu-*", .queues = {"mail"}};
     if (bearer.empty()) return Error{Code::kPermissionDenied, "worker token: missing"};
     return Error{Code::kPermissionDenied, "worker token: bad_signature"};
   }

@@ -16,7 +16,7 @@
 namespace headworks::rpc {
 
 /// What a worker may do that has shown its credential.
-struct Credential {
+struct Grant {
   /// All that it says is said for this tenant (I13).
   TenantId tenant;
   /// The name that it bears; "gpu-*" = any that begins so, "*" = any.
@@ -28,12 +28,12 @@ struct Credential {
 /// Who may connect.
 ///
 /// Threads.  Called concurrently, for every call; must not block.
-class Gatekeeper {
+class Authenticator {
  public:
-  virtual ~Gatekeeper() = default;
+  virtual ~Authenticator() = default;
   /// What follows "Bearer " in the metadata `authorization`.  kPermissionDenied names its fault, in
   /// words that are safe to pass on.
-  virtual Result<Credential> Check(std::string_view bearer) = 0;
+  virtual Result<Grant> Check(std::string_view bearer) = 0;
 };
 
 /// The largest job of one Start; the other bounds are those of worker_api.  The attempt of one that
@@ -53,7 +53,7 @@ struct RpcServerOptions {
 /// All borrowed; each must outlive the server.
 struct RpcServerPorts {
   worker_api::EngineService& service;
-  Gatekeeper& gatekeeper;
+  Authenticator& authenticator;
   Clock& clock;
   Logger& log;
 };

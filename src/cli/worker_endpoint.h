@@ -10,17 +10,17 @@ namespace headworks::cli {
 
 /// Where workers of a runner connect, and who may: whoever has a worker token that was made beside
 /// its store.
-class WorkerGate {
+class WorkerEndpoint {
  public:
   /// kInvalidArgument: by these settings no worker could be given anything, or connect.
-  static Result<std::unique_ptr<WorkerGate>> Open(const Context& context, Runner& runner);
-  ~WorkerGate();
+  static Result<std::unique_ptr<WorkerEndpoint>> Open(const Context& context, Runner& runner);
+  ~WorkerEndpoint();
 
   const std::string& address() const { return server_->address(); }
 
  private:
   class Tokens;
-  explicit WorkerGate(std::unique_ptr<Tokens> tokens);
+  explicit WorkerEndpoint(std::unique_ptr<Tokens> tokens);
 
   std::unique_ptr<Tokens> tokens_;
   std::unique_ptr<rpc::RpcServer> server_;

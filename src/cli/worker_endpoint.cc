@@ -1,4 +1,4 @@
-#include "worker_gate.h"
+#include "worker_endpoint.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -22,29 +22,29 @@ bool IsLoopback(const std::string& address) {
 
 }  // namespace
 
-class WorkerGate::Tokens final : public rpc::Gatekeeper {
+class WorkerEndpoint::Tokens final : public rpc::Authenticator {
  public:
   Tokens(token::TokenKeys keys, Clock& clock) : tokens_(std::move(keys), clock) {}
 
-  Result<rpc::Credential> Check(std::string_view bearer) override {
+  Result<rpc::Grant> Check(std::string_view bearer) override {
     if (bearer.empty())
       return Error{Code::kPermissionDenied,
                    "no worker token was shown; make one with `headworks worker token create` "
                    "(missing)"};
     const auto claims = tokens_.Verify(bearer);
     if (!claims) return token::RefusalOfWorker(claims.error());
-    return rpc::Credential{
-        .tenant = claims->tenant, .worker = claims->worker, .queues = claims->queues};
+    return rpc::Grant{.tenant = claims->tenant, .worker = claims->worker, .queues = claims->queues};
   }
 
  private:
   const token::WorkerTokens tokens_;
 };
 
-WorkerGate::WorkerGate(std::unique_ptr<Tokens> tokens) : tokens_(std::move(tokens)) {}
-WorkerGate::~WorkerGate() = default;
+WorkerEndpoint::WorkerEndpoint(std::unique_ptr<Tokens> tokens) : tokens_(std::move(tokens)) {}
+WorkerEndpoint::~WorkerEndpoint() = default;
 
-Result<std::unique_ptr<WorkerGate>> WorkerGate::Open(const Context& context, Runner& runner) {
+Result<std::unique_ptr<WorkerEndpoint>> WorkerEndpoint::Open(const Context& context,
+                                                             Runner& runner) {
   const Settings& settings = context.settings();
   if (runner.worker_service() == nullptr)
     return Error{Code::kInvalidArgument,
@@ -54,21 +54,21 @@ Result<std::unique_ptr<WorkerGate>> WorkerGate::Open(const Context& context, Run
   HEADWORKS_ASSIGN(const std::string file, TokenKeysFile(settings.runner.database_url));
   SystemRandom random;
   HEADWORKS_ASSIGN(auto keys, token::TokenKeys::LoadOrCreate(file, random));
-  std::unique_ptr<WorkerGate> gate(
-      new WorkerGate(std::make_unique<Tokens>(std::move(keys), context.clock)));
-  HEADWORKS_ASSIGN(gate->server_, rpc::RpcServer::Open({.address = settings.rpc_listen,
-                                                        .tls_cert_file = settings.rpc_tls_cert,
-                                                        .tls_key_file = settings.rpc_tls_key},
-                                                       {.service = *runner.worker_service(),
-                                                        .gatekeeper = *gate->tokens_,
-                                                        .clock = context.clock,
-                                                        .log = context.logger}));
-  if (settings.rpc_tls_cert.empty() && !IsLoopback(gate->address()))
+  std::unique_ptr<WorkerEndpoint> endpoint(
+      new WorkerEndpoint(std::make_unique<Tokens>(std::move(keys), context.clock)));
+  HEADWORKS_ASSIGN(endpoint->server_, rpc::RpcServer::Open({.address = settings.rpc_listen,
+                                                            .tls_cert_file = settings.rpc_tls_cert,
+                                                            .tls_key_file = settings.rpc_tls_key},
+                                                           {.service = *runner.worker_service(),
+                                                            .authenticator = *endpoint->tokens_,
+                                                            .clock = context.clock,
+                                                            .log = context.logger}));
+  if (settings.rpc_tls_cert.empty() && !IsLoopback(endpoint->address()))
     context.logger.Warning(
         "workers connect without encryption: whoever reads along on the network can take their "
         "tokens; set rpc_tls_cert and rpc_tls_key",
-        {{"address", gate->address()}});
-  return gate;
+        {{"address", endpoint->address()}});
+  return endpoint;
 }
 
 }  // namespace headworks::cli
