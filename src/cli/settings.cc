@@ -303,8 +303,10 @@ constexpr Setting kSettings[] = {
      "127.0.0.1. Empty = nowhere.",
      "", SetMetricsListen, [](const Settings& s) { return s.metrics_listen; }},
     {"rpc_listen", "host:port",
-     "Where `headworks up` lets workers connect; without a host on 127.0.0.1. Empty = nowhere.", "",
-     SetRpcListen, [](const Settings& s) { return s.rpc_listen; }},
+     "Where `headworks up` lets workers of other hosts connect; without a host on 127.0.0.1. Empty "
+     "= "
+     "nowhere.",
+     "", SetRpcListen, [](const Settings& s) { return s.rpc_listen; }},
     {"rpc_tls_cert", "path", "Certificate that workers are shown (PEM). Empty = no encryption.", "",
      [](Settings& s, std::string_view t) {
        s.rpc_tls_cert = AbsolutePath(t);

@@ -32,11 +32,9 @@ std::string TokenSource::Get() {
   const std::scoped_lock lock(mutex_);
   struct stat now{};
   if (file_.empty() || stat(file_.c_str(), &now) != 0 || !S_ISREG(now.st_mode)) return token_;
-  const Stamp seen{
-      .device = now.st_dev, .inode = now.st_ino, .size = now.st_size, .changed = now.st_mtim};
-  if (Same(seen, stamp_)) return token_;
+  if (FileStamp::Of(now) == stamp_) return token_;
   // While it is being replaced, the old one is shown.
-  Stamp stamp;
+  FileStamp stamp;
   if (auto token = Read(stamp)) {
     token_ = *std::move(token);
     stamp_ = stamp;
@@ -44,12 +42,7 @@ std::string TokenSource::Get() {
   return token_;
 }
 
-bool TokenSource::Same(const Stamp& a, const Stamp& b) {
-  return a.device == b.device && a.inode == b.inode && a.size == b.size &&
-         a.changed.tv_sec == b.changed.tv_sec && a.changed.tv_nsec == b.changed.tv_nsec;
-}
-
-Result<std::string> TokenSource::Read(Stamp& stamp) const {
+Result<std::string> TokenSource::Read(FileStamp& stamp) const {
   const auto fault = [this](std::string_view what) {
     return Error{Code::kInvalidArgument, fmt::format("{} {}; check --token-file", file_, what)};
   };
@@ -70,10 +63,7 @@ Result<std::string> TokenSource::Read(Stamp& stamp) const {
   token.resize(std::min(token.find('\n'), token.size()));
   token.resize(token.find_last_not_of(" \t\r") + 1);
   if (!whole || token.empty()) return fault("holds no worker token in its first line");
-  stamp = {.device = about.st_dev,
-           .inode = about.st_ino,
-           .size = about.st_size,
-           .changed = about.st_mtim};
+  stamp = FileStamp::Of(about);
   return token;
 }
 

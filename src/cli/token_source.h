@@ -1,10 +1,9 @@
 #pragma once
 
-#include <sys/stat.h>
-
 #include <mutex>
 #include <string>
 
+#include "file_stamp.h"
 #include "headworks/base/result.h"
 
 namespace headworks::cli {
@@ -23,21 +22,13 @@ class TokenSource {
   std::string Get();
 
  private:
-  /// Which file was read, and as of when.
-  struct Stamp {
-    dev_t device = 0;
-    ino_t inode = 0;
-    off_t size = 0;
-    timespec changed{};
-  };
-  static bool Same(const Stamp& a, const Stamp& b);
-  Result<std::string> Read(Stamp& stamp) const;
+  Result<std::string> Read(FileStamp& stamp) const;
 
   const std::string file_;
   std::mutex mutex_;
   // Guarded by mutex_.
   std::string token_;
-  Stamp stamp_;
+  FileStamp stamp_;
 };
 
 }  // namespace headworks::cli

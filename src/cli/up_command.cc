@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "commands.h"
+#include "follow.h"
 #include "monitoring.h"
 #include "output.h"
 #include "signals.h"
@@ -198,13 +199,15 @@ Result<Exit> Up(const Context& context, const std::string& folder) {
     HEADWORKS_ASSIGN(monitoring, ServeMonitoring(address, *runner, context.logger));
   }
   std::unique_ptr<WorkerEndpoint> endpoint;
-  if (!context.settings().rpc_listen.empty()) {
+  if (!context.settings().rpc_listen.empty() || runner->worker_service() != nullptr) {
     HEADWORKS_ASSIGN(endpoint, WorkerEndpoint::Open(context, *runner));
   }
   Print(fmt::format("engine is up on {}, continuing {} unfinished runs\n",
                     StoreName(context.settings().runner), unfinished.size()));
   if (monitoring) Print(fmt::format("metrics are at http://{}/metrics\n", monitoring->address()));
-  if (endpoint) Print(fmt::format("workers connect to {}\n", endpoint->address()));
+  if (endpoint) Print(fmt::format("workers of this host: `{}`\n", CommandLine(context, "worker")));
+  if (endpoint && !endpoint->address().empty())
+    Print(fmt::format("workers connect to {}\n", endpoint->address()));
   std::optional<Folder> watched;
   if (!folder.empty()) {
     watched.emplace(context, *runner, folder);

@@ -1,11 +1,15 @@
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cctype>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "headworks/author/registry.h"
@@ -18,8 +22,10 @@
 #include "option_text.h"
 #include "output.h"
 #include "signals.h"
+#include "token_mint.h"
 #include "token_source.h"
 #include "worker_commands.h"
+#include "worker_socket.h"
 
 namespace headworks::cli {
 namespace {
@@ -57,6 +63,74 @@ Result<worker::WorkerOptions> OptionsOf(const Context& context, const WorkerArgs
   if (options.state_dir.empty())
     options.state_dir = DefaultStateDir(context, "workers", options.name);
   return options;
+}
+
+/// What carries the words of a worker.
+struct Line {
+  std::string to;  // for people
+  std::unique_ptr<TokenSource> source;
+  std::unique_ptr<TokenMint> mint;
+  std::optional<WorkerSocket> socket;
+  std::unique_ptr<rpc::RpcClient> client;
+};
+
+Result<Line> OverNetwork(const Context& context, const WorkerArgs& args) {
+  // "store" is the first row of the table.
+  if (context.loaded.origins.front() == "--store")
+    return Error{Code::kInvalidArgument,
+                 "--server and --store name an engine each; give one: --server is for engines "
+                 "elsewhere, --store for the one of a store that is within reach"};
+  const char* const variable = context.environment("HEADWORKS_WORKER_TOKEN");
+  Line line{.to = args.server,
+            .source = std::make_unique<TokenSource>(args.token_file,
+                                                    variable == nullptr ? "" : variable)};
+  HEADWORKS_TRY(line.source->Check());
+  HEADWORKS_ASSIGN(
+      line.client,
+      rpc::RpcClient::Open({.target = args.server,
+                            .tls_ca_file = args.tls_ca,
+                            .credential = [source = line.source.get()] { return source->Get(); }}));
+  return line;
+}
+
+Status CheckStore(const Context& context) {
+  const std::string store = StoreName(context.settings().runner);
+  struct stat about{};
+  if (stat(store.c_str(), &about) != 0)
+    return Error{Code::kNotFound,
+                 fmt::format("there is no store {} ({}): start `headworks up` once, or name its "
+                             "store with --store",
+                             store, std::strerror(errno))};
+  if (about.st_uid != geteuid())
+    return Error{Code::kPermissionDenied,
+                 fmt::format("the store {} is user {}'s, and so are its keys: run this as that "
+                             "user; a worker of another one needs --server and a token",
+                             store, about.st_uid)};
+  return {};
+}
+
+/// To the engine of the store, whoever that is at the time; who can read the store's keys needs no
+/// token.
+Result<Line> ByStore(const Context& context, const WorkerArgs& args, const std::string& name,
+                     Random& random) {
+  if (!args.token_file.empty() || !args.tls_ca.empty())
+    return Error{Code::kInvalidArgument,
+                 "--token-file and --tls-ca are for --server HOST:PORT, as `headworks up "
+                 "--rpc-listen` prints it; a worker that reaches the store needs neither"};
+  const std::string& url = context.settings().runner.database_url;
+  HEADWORKS_ASSIGN(std::string keys, TokenKeysFile(url));
+  HEADWORKS_TRY(CheckStore(context));
+  Line line{.to = fmt::format("the engine of {}", StoreName(context.settings().runner))};
+  HEADWORKS_ASSIGN(line.socket, WorkerSocket::Open(url));
+  HEADWORKS_ASSIGN(line.mint,
+                   TokenMint::Open(std::move(keys), {.tenant = context.tenant(), .worker = name},
+                                   context.clock, random));
+  HEADWORKS_ASSIGN(
+      line.client,
+      rpc::RpcClient::Open({.target = line.socket->address(),
+                            .name = line.to,
+                            .credential = [mint = line.mint.get()] { return mint->Get(); }}));
+  return line;
 }
 
 /// Waits for the worker's end, and passes signals on.
@@ -97,24 +171,16 @@ std::string DefaultStateDir(const Context& context, std::string_view kind,
 }
 
 Result<Exit> RunWorker(const Context& context, const WorkerArgs& args) {
-  if (args.server.empty())
-    return Error{Code::kInvalidArgument,
-                 "give --server HOST:PORT, as `headworks up --rpc-listen` prints it"};
-  const char* const variable = context.environment("HEADWORKS_WORKER_TOKEN");
-  TokenSource token(args.token_file, variable == nullptr ? "" : variable);
-  HEADWORKS_TRY(token.Check());
   HEADWORKS_ASSIGN(const auto options, OptionsOf(context, args));
-  HEADWORKS_ASSIGN(
-      const auto client,
-      rpc::RpcClient::Open({.target = args.server, .tls_ca_file = args.tls_ca, .credential = [&] {
-                              return token.Get();
-                            }}));
+  SystemRandom random;
+  HEADWORKS_ASSIGN(const Line line, args.server.empty()
+                                        ? ByStore(context, args, options.name, random)
+                                        : OverNetwork(context, args));
   TaskRegistry registry;
   HEADWORKS_TRY(registry.RegisterLinked());
-  SystemRandom random;
   HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
   auto opened =
-      worker::Worker::Open(options, {.service = *client,
+      worker::Worker::Open(options, {.service = *line.client,
                                      .registry = registry,
                                      .clock = context.clock,
                                      .random = random,
@@ -128,7 +194,7 @@ Result<Exit> RunWorker(const Context& context, const WorkerArgs& args) {
     HEADWORKS_ASSIGN(monitoring, ServeMonitoring(address, worker, context.logger));
     Print(fmt::format("metrics are at http://{}/metrics\n", monitoring->address()));
   }
-  Print(fmt::format("worker {} connects to {}\n", options.name, args.server));
+  Print(fmt::format("worker {} connects to {}\n", options.name, line.to));
   Status end;
   std::atomic<bool> ended = false;
   std::jthread runs([&] {
@@ -147,18 +213,7 @@ Result<Exit> RunWorker(const Context& context, const WorkerArgs& args) {
 Result<Exit> CreateWorkerToken(const Context& context, const WorkerArgs& args) {
   HEADWORKS_ASSIGN(const Duration valid, DurationOf("--valid", args.token_valid));
   HEADWORKS_ASSIGN(const std::string file, TokenKeysFile(context.settings().runner.database_url));
-  const auto folder = std::filesystem::path(file).parent_path();
-  if (std::error_code ec; !std::filesystem::is_directory(folder, ec))
-    return Error{Code::kNotFound,
-                 fmt::format("there is no store in {}: start `headworks up` once, or name its "
-                             "store with --store",
-                             folder.string())};
-  const std::string store = StoreName(context.settings().runner);
-  if (std::error_code ec; !std::filesystem::exists(store, ec))
-    return Error{Code::kNotFound,
-                 fmt::format("there is no store {}, so no engine would take the token: start "
-                             "`headworks up` once, or name its store with --store",
-                             store)};
+  HEADWORKS_TRY(CheckStore(context));
   SystemRandom random;
   HEADWORKS_ASSIGN(auto keys, token::TokenKeys::LoadOrCreate(file, random));
   const token::WorkerTokens tokens(std::move(keys), context.clock);

@@ -5,9 +5,12 @@ namespace headworks::cli {
 using control::WorkerCommandKind;
 
 void AddWorkerCommands(CLI::App& root, WorkerArgs& args, const WorkerLeaf& leaf) {
-  CLI::App& worker = leaf(root, "worker", "Run tasks for an engine elsewhere, until SIGTERM",
-                          [&args](const Context& context) { return RunWorker(context, args); });
-  worker.add_option("--server", args.server, "Where the engine lets workers connect")
+  CLI::App& worker = leaf(
+      root, "worker", "Run tasks for the engine of the store, or for one elsewhere, until SIGTERM",
+      [&args](const Context& context) { return RunWorker(context, args); });
+  worker
+      .add_option("--server", args.server,
+                  "Where an engine elsewhere lets workers connect (default: the store's)")
       ->type_name("HOST:PORT");
   worker.add_option("--queue", args.queues, "Serve it, so many tasks at a time; may be repeated")
       ->type_name("NAME[=SLOTS]")

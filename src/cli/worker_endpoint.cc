@@ -40,7 +40,8 @@ class WorkerEndpoint::Tokens final : public rpc::Authenticator {
   const token::WorkerTokens tokens_;
 };
 
-WorkerEndpoint::WorkerEndpoint(std::unique_ptr<Tokens> tokens) : tokens_(std::move(tokens)) {}
+WorkerEndpoint::WorkerEndpoint(std::unique_ptr<Tokens> tokens, WorkerSocket socket)
+    : tokens_(std::move(tokens)), socket_(std::move(socket)) {}
 WorkerEndpoint::~WorkerEndpoint() = default;
 
 Result<std::unique_ptr<WorkerEndpoint>> WorkerEndpoint::Open(const Context& context,
@@ -51,18 +52,28 @@ Result<std::unique_ptr<WorkerEndpoint>> WorkerEndpoint::Open(const Context& cont
                  fmt::format("workers may connect to {} (rpc_listen), but no task goes to them: "
                              "set command_executor or function_executor to queue",
                              settings.rpc_listen)};
+  HEADWORKS_ASSIGN(WorkerSocket socket, WorkerSocket::Open(settings.runner.database_url));
   HEADWORKS_ASSIGN(const std::string file, TokenKeysFile(settings.runner.database_url));
   SystemRandom random;
   HEADWORKS_ASSIGN(auto keys, token::TokenKeys::LoadOrCreate(file, random));
-  std::unique_ptr<WorkerEndpoint> endpoint(
-      new WorkerEndpoint(std::make_unique<Tokens>(std::move(keys), context.clock)));
+  std::unique_ptr<WorkerEndpoint> endpoint(new WorkerEndpoint(
+      std::make_unique<Tokens>(std::move(keys), context.clock), std::move(socket)));
+  const rpc::RpcServerPorts ports{.service = *runner.worker_service(),
+                                  .authenticator = *endpoint->tokens_,
+                                  .clock = context.clock,
+                                  .log = context.logger};
+  auto local = rpc::RpcServer::Open({.address = endpoint->socket_.address()}, ports);
+  if (!local)
+    return Error{Code::kUnavailable,
+                 fmt::format("no socket can be made at {}, where workers meet the engine; a store "
+                             "whose tasks go to workers needs a disk that takes one",
+                             endpoint->socket_.path())};
+  endpoint->local_ = *std::move(local);
+  if (settings.rpc_listen.empty()) return endpoint;
   HEADWORKS_ASSIGN(endpoint->server_, rpc::RpcServer::Open({.address = settings.rpc_listen,
                                                             .tls_cert_file = settings.rpc_tls_cert,
                                                             .tls_key_file = settings.rpc_tls_key},
-                                                           {.service = *runner.worker_service(),
-                                                            .authenticator = *endpoint->tokens_,
-                                                            .clock = context.clock,
-                                                            .log = context.logger}));
+                                                           ports));
   if (settings.rpc_tls_cert.empty() && !IsLoopback(endpoint->address()))
     context.logger.Warning(
         "workers connect without encryption: whoever reads along on the network can take their "

@@ -10,6 +10,8 @@ namespace headworks::rpc {
 
 std::string Address::ToString() const { return fmt::format("{}:{}", host, port); }
 
+bool IsUnixAddress(std::string_view text) { return text.starts_with("unix:"); }
+
 Result<Address> ParseAddress(std::string_view text) {
   const Error bad{Code::kInvalidArgument,
                   fmt::format("'{}' is no address; write HOST:PORT, such as 127.0.0.1:7070 or "

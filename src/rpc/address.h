@@ -14,6 +14,9 @@ struct Address {
   std::string ToString() const;
 };
 
+/// Whether it is the path of a socket of this host: "unix:PATH".
+bool IsUnixAddress(std::string_view text);
+
 /// "HOST:PORT", "[IPV6]:PORT" or ":PORT".
 Result<Address> ParseAddress(std::string_view text);
 

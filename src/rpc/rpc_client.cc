@@ -23,6 +23,8 @@ namespace headworks::rpc {
 namespace {
 
 constexpr int kSlackBytes = 1 << 20;
+/// What fits the kernel's address of a socket, with the zero at its end.
+constexpr std::size_t kMaxSocketPath = 107;
 /// No limit of a message is below that.
 constexpr std::size_t kLargeBytes = std::size_t{1} << 20;
 /// What gRPC's libraries say of a message beyond a limit.  With the same code they end calls for
@@ -159,11 +161,11 @@ class RpcClient::Impl {
                            });
     if (too_large)
       error = {Code::kInvalidArgument,
-               fmt::format("too large on the way to {}: {}", options_.target, error.message)};
+               fmt::format("too large on the way to {}: {}", options_.name, error.message)};
     else if (!engines && error.code != Code::kCancelled)
       error.code = Code::kUnavailable;
     if (error.code == Code::kUnavailable)
-      error.message = fmt::format("no answer from {}: {}", options_.target, error.message);
+      error.message = fmt::format("no answer from {}: {}", options_.name, error.message);
     if (status.error_code() == grpc::UNAUTHENTICATED && refusal == OnRefusal::kSayAgain)
       error.code = Code::kUnavailable;
     return error;
@@ -193,14 +195,25 @@ bool ReadDone(const Response& response) {
   return response.done();
 }
 
+Status CheckTarget(const std::string& text) {
+  if (IsUnixAddress(text)) {
+    const std::size_t bytes = text.size() - text.find(':') - 1;
+    if (bytes > 0 && bytes <= kMaxSocketPath) return {};
+    return Error{Code::kInvalidArgument,
+                 fmt::format("'{}' has a path of {} bytes; that of a socket has 1 to {}", text,
+                             bytes, kMaxSocketPath)};
+  }
+  HEADWORKS_ASSIGN(const Address target, ParseAddress(text));
+  if (!target.host.empty() && target.port != 0) return {};
+  return Error{Code::kInvalidArgument, fmt::format("'{}' names no server; write HOST:PORT", text)};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<RpcClient>> RpcClient::Open(RpcClientOptions options) {
   PrepareGrpc();
-  HEADWORKS_ASSIGN(const Address target, ParseAddress(options.target));
-  if (target.host.empty() || target.port == 0)
-    return Error{Code::kInvalidArgument,
-                 fmt::format("'{}' names no server; write HOST:PORT", options.target)};
+  HEADWORKS_TRY(CheckTarget(options.target));
+  if (options.name.empty()) options.name = options.target;
   HEADWORKS_ASSIGN(const auto credentials, CredentialsOf(options.tls_ca_file));
   return std::unique_ptr<RpcClient>(
       new RpcClient(std::make_unique<Impl>(std::move(options), credentials)));

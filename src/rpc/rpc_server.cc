@@ -406,12 +406,17 @@ class RpcServer::Impl {
   }
 
   Status Listen() {
-    HEADWORKS_ASSIGN(Address at, ParseAddress(options_.address));
-    if (at.host.empty()) at.host = "127.0.0.1";
+    const bool local = IsUnixAddress(options_.address);
+    Address at;
+    if (!local) {
+      HEADWORKS_ASSIGN(at, ParseAddress(options_.address));
+      if (at.host.empty()) at.host = "127.0.0.1";
+    }
     HEADWORKS_ASSIGN(const auto credentials, CredentialsOf(options_));
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort(at.ToString(), credentials, &port);
+    address_ = local ? options_.address : at.ToString();
+    builder.AddListeningPort(address_, credentials, &port);
     builder.RegisterService(&service_);
     builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
     builder.SetMaxSendMessageSize(static_cast<int>(kMaxJobBytes) + kSlackBytes);
@@ -426,23 +431,25 @@ class RpcServer::Impl {
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port == 0)
-      return Error{Code::kConflict,
-                   options_.tls_cert_file.empty()
-                       ? fmt::format("cannot listen at {}: it is taken by another process, or not "
-                                     "an address of this machine",
-                                     at.ToString())
-                       : fmt::format("cannot listen at {}: it is taken, or not an address of this "
-                                     "machine, or {} and {} are no certificate and its key",
-                                     at.ToString(), options_.tls_cert_file, options_.tls_key_file)};
+    if (server_ == nullptr || port == 0) return CannotListen();
     at.port = port;
-    address_ = at.ToString();
+    if (!local) address_ = at.ToString();
     return {};
   }
 
   const std::string& address() const { return address_; }
 
  private:
+  Error CannotListen() const {
+    std::string why = "it is taken by another process, or not an address of this machine";
+    if (IsUnixAddress(address_))
+      why = "no socket can be made there; look at its folder, and who may write to it";
+    else if (!options_.tls_cert_file.empty())
+      why += fmt::format(", or {} and {} are no certificate and its key", options_.tls_cert_file,
+                         options_.tls_key_file);
+    return {Code::kConflict, fmt::format("cannot listen at {}: {}", address_, why)};
+  }
+
   const RpcServerOptions options_;
   Service service_;
   std::string address_;

@@ -12,10 +12,12 @@
 namespace headworks::rpc {
 
 struct RpcClientOptions {
-  /// "HOST:PORT".
+  /// "HOST:PORT", or "unix:PATH" of at most 107 bytes of path.
   std::string target;
+  /// How errors call it; empty = by its target.
+  std::string name{};
   /// PEM file of the authorities that the server's certificate is checked by; empty = unencrypted.
-  std::string tls_ca_file;
+  std::string tls_ca_file{};
   /// The worker's credential, asked for each call: printable ASCII, at most 8 KiB; white space at
   /// its end is dropped.
   std::function<std::string()> credential;

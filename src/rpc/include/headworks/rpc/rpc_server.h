@@ -41,7 +41,9 @@ class Authenticator {
 inline constexpr std::size_t kMaxJobBytes = std::size_t{16} << 20;
 
 struct RpcServerOptions {
-  /// As CheckAddress takes it.
+  /// As CheckAddress takes it; or "unix:PATH", a socket of this host.  One that is there is
+  /// replaced, whoever listens at it: that it is nobody's is the caller's affair, and who may come
+  /// to it is that of its folder's permissions.  Removed by the destructor.
   std::string address;
   /// PEM files; both or none.  None = unencrypted, credentials included.
   std::string tls_cert_file, tls_key_file;
@@ -73,14 +75,14 @@ Status CheckAddress(std::string_view address);
 class RpcServer {
  public:
   /// kInvalidArgument: the address, or a file of TLS.  kConflict: the address is taken, or not this
-  /// machine's.
+  /// machine's, or no socket can be made at the path.
   static Result<std::unique_ptr<RpcServer>> Open(RpcServerOptions options,
                                                  const RpcServerPorts& ports);
   ~RpcServer();
   RpcServer(const RpcServer&) = delete;
   RpcServer& operator=(const RpcServer&) = delete;
 
-  /// "127.0.0.1:41837": with the port that it has.
+  /// "127.0.0.1:41837": with the port that it has; "unix:PATH" as it was given.
   const std::string& address() const;
 
  private:
