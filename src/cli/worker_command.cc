@@ -89,7 +89,8 @@ Result<Line> OverNetwork(const Context& context, const WorkerArgs& args) {
       line.client,
       rpc::RpcClient::Open({.target = args.server,
                             .tls_ca_file = args.tls_ca,
-                            .credential = [source = line.source.get()] { return source->Get(); }}));
+                            .credential = [source = line.source.get()] { return source->Get(); },
+                            .clock = &context.clock}));
   return line;
 }
 

@@ -131,6 +131,11 @@ class RpcClient::Impl {
         });
   }
 
+  /// 0 = it has no clock.
+  std::int64_t NowUs() const {
+    return options_.clock == nullptr ? 0 : options_.clock->Now().time_since_epoch().count();
+  }
+
  private:
   /// What may stand in a header: gRPC ends the program at anything else.
   Result<std::string> Bearer() const {
@@ -260,6 +265,7 @@ void RpcClient::Log(std::string work_token, std::vector<log_store::Line> lines,
   v1::LogRequest request;
   request.set_work_token(std::move(work_token));
   ToWire(lines, request);
+  request.set_sent_at_us(impl_->NowUs());
   impl_->Say(&Async::Log, std::move(request), {}, OnRefusal::kSayAgain, std::move(done),
              &ReadReply<v1::LogResponse>);
 }

@@ -227,7 +227,7 @@ class Service final : public v1::Worker::CallbackService {
                                 v1::LogResponse* response) override {
     return Take("Log", *context, [&](auto& call, auto& grant) -> Status {
       if (!MaySpeakOf(call, grant, request->work_token())) return {};
-      HEADWORKS_ASSIGN(auto lines, FromWire(*request));
+      HEADWORKS_ASSIGN(auto lines, FromWire(*request, ports_.clock.Now()));
       HEADWORKS_TRY(CheckLines(lines));
       ports_.service.Log(request->work_token(), std::move(lines),
                          Answering<executor::Reply>(call, response));

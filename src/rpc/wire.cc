@@ -12,6 +12,13 @@ namespace {
 
 std::int64_t ToUs(Instant at) { return at.time_since_epoch().count(); }
 Instant At(std::int64_t us) { return Instant(Duration(us)); }
+/// Of a line, and of what is compared with one: 1970 to 9999.
+Instant BoundedAt(std::int64_t us) {
+  constexpr Instant kLast = std::chrono::sys_days(std::chrono::year(9999) / 12 / 31);
+  return std::clamp(At(us), Instant{}, kLast);
+}
+/// A worker's clock; nobody is misled by less, which may as well be the time that the words took.
+constexpr Duration kClockMayBeOff = std::chrono::minutes(1);
 
 template <typename Map>
 std::map<std::string, std::string> Texts(const Map& from) {
@@ -235,7 +242,9 @@ void ToWire(const std::vector<log_store::Line>& from, v1::LogRequest& to) {
   }
 }
 
-Result<std::vector<log_store::Line>> FromWire(const v1::LogRequest& from) {
+Result<std::vector<log_store::Line>> FromWire(const v1::LogRequest& from, Instant now) {
+  const Duration off = from.sent_at_us() == 0 ? Duration(0) : now - BoundedAt(from.sent_at_us());
+  const bool moved = off > kClockMayBeOff || off < -kClockMayBeOff;
   std::vector<log_store::Line> lines;
   lines.reserve(static_cast<std::size_t>(from.lines_size()));
   for (const v1::Line& each : from.lines()) {
@@ -245,7 +254,7 @@ Result<std::vector<log_store::Line>> FromWire(const v1::LogRequest& from) {
                                each.number(), static_cast<int>(each.stream()))};
     lines.push_back({.number = each.number(),
                      .stream = static_cast<log_store::Stream>(each.stream()),
-                     .at = At(each.at_us()),
+                     .at = moved ? std::min(BoundedAt(each.at_us()) + off, now) : At(each.at_us()),
                      .bytes = each.bytes()});
   }
   return lines;

@@ -35,7 +35,8 @@ void ToWire(const worker_api::Beaten& from, v1::HeartbeatResponse& to);
 worker_api::Beaten FromWire(const v1::HeartbeatResponse& from);
 
 void ToWire(const std::vector<log_store::Line>& from, v1::LogRequest& to);
-Result<std::vector<log_store::Line>> FromWire(const v1::LogRequest& from);
+/// With their times by this host's clock, which says `now`, where the worker's is far off.
+Result<std::vector<log_store::Line>> FromWire(const v1::LogRequest& from, Instant now);
 
 void ToWire(const model::Outcome& from, v1::Outcome& to);
 Result<model::Outcome> FromWire(const v1::Outcome& from);

@@ -1,14 +1,22 @@
 """Workers in trouble of their own, and engines that change their mind about them."""
+import base64
+import datetime
+import json
 import os
 import re
 import shutil
 import socket
+import subprocess
 import time
 
 import harness
 from fault_proxy import FaultProxy
 from harness import NOT_FOUND, USAGE
 from workers_test import WorkersCase, gated
+
+
+def instant(text):
+    return datetime.datetime.fromisoformat(text).timestamp()
 
 
 class WorkerTroubleTest(WorkersCase):
@@ -63,6 +71,90 @@ class WorkerTroubleTest(WorkersCase):
         self.worker("good")
         self.ended()
         self.assertEqual(sorted(map(int, self.lines("done"))), list(range(8)))
+
+    SHIM = """
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+int clock_gettime(clockid_t id, struct timespec *to) {
+  const int done = syscall(SYS_clock_gettime, id, to);
+  if (done == 0 && (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)) to->tv_sec += (OFF);
+  return done;
+}
+int gettimeofday(struct timeval *to, void *zone) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  to->tv_sec = now.tv_sec;
+  to->tv_usec = now.tv_nsec / 1000;
+  return 0;
+}
+time_t time(time_t *to) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (to) *to = now.tv_sec;
+  return now.tv_sec;
+}
+"""
+
+    def clock_off(self, seconds):
+        """A library that a program is to load first, whose wall clock is off by so much then."""
+        source = self.write(f"clock{seconds}.c", self.SHIM)
+        library = self.dir / f"clock{seconds}.so"
+        compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang-19"))))
+        subprocess.run([compiler, "-shared", "-fPIC", f"-DOFF={seconds}", "-o", library, source],
+                       check=True)
+        return str(library)
+
+    def runs_with_a_clock_that_is_off(self, seconds):
+        self.lease(2)
+        self.up()
+        now = time.time()
+        token = self.token("--valid", "1m")
+        self.env["LD_PRELOAD"] = self.clock_off(seconds)
+        payload = self.token().split(".")[1]
+        says = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))["iat"]
+        self.assertAlmostEqual(says - now, seconds, delta=30)  # the program believes it
+        worker = self.worker("off", token=token)
+        del self.env["LD_PRELOAD"]
+        self.begin(("long", "for i in 1 2 3 4 5; do echo $i; sleep 1; done"),
+                   ("hangs", "sleep 60", "timeout: 1s", "allow_failure: true"),
+                   ("again", "[ -e again ] || { : > again; exit 1; }",
+                    "retry: {max_attempts: 2, initial: 1s, jitter: 0}"))
+        self.ended()
+        self.assertEqual(self.states(),
+                         {"long": "succeeded", "hangs": "failed", "again": "succeeded"})
+        shown = self.json("runs", "show", "@last")
+        tasks = {task["task"]: task for task in shown["tasks"]}
+        self.assertEqual(tasks["hangs"]["reason"], "timeout")
+        self.assertEqual({name: (task["tries"], task["losses"]) for name, task in tasks.items()},
+                         {"long": (1, 0), "hangs": (1, 0), "again": (2, 0)})
+        at = {name: [] for name in tasks}
+        for attempt in shown["attempts"]:
+            began, ended = map(instant, (attempt["started_at"], attempt["ended_at"]))
+            self.assertLess(now - 1, began)
+            self.assertLess(ended, time.time() + 1)
+            at[attempt["task"]].append((began, ended))
+        self.assertGreaterEqual(at["hangs"][0][1] - at["hangs"][0][0], 0.9)
+        self.assertGreaterEqual(at["again"][1][0] - at["again"][0][1], 0.9)
+        lines = [json.loads(line) for line in
+                 self.hw("runs", "logs", "@last", "long", "-o", "json").stdout.splitlines()]
+        times = [instant(line["at"]) for line in lines]
+        self.assertEqual(len(times), 5)
+        began, ended = at["long"][0]
+        # What its words took is not known, but little.
+        self.assertTrue(began - 1 < times[0] and times[-1] < ended + 1, (began, times, ended))
+        for before, after in zip(times, times[1:]):
+            self.assertGreater(after - before, 0.5)
+        self.assertNotIn("is stopped", self.text(worker))
+
+    def test_a_worker_whose_clock_is_5_minutes_ahead(self):
+        self.runs_with_a_clock_that_is_off(300)
+
+    def test_a_worker_whose_clock_is_5_minutes_behind(self):
+        self.runs_with_a_clock_that_is_off(-300)
 
     def test_a_token_for_no_store_is_none(self):
         self.hw("worker", "token", "create", code=NOT_FOUND)

@@ -577,6 +577,59 @@ TEST_F(Rpc, TooManyCallsAreRefused) {
   EXPECT_TRUE(waits.Get());
 }
 
+TEST(Lines, HaveTheirTimesByTheEnginesClockWhereTheWorkersIsFarOff) {
+  const Instant now = Instant(24h * 365 * 50);
+  const auto at = [&](Duration printed, Duration sent) {
+    v1::LogRequest request;
+    const auto us = [&](Duration from_now) { return (now + from_now).time_since_epoch().count(); };
+    v1::Line& line = *request.add_lines();
+    line.set_number(1);
+    line.set_stream(v1::STREAM_STDOUT);
+    line.set_at_us(us(printed));
+    request.set_sent_at_us(us(sent));
+    const auto lines = FromWire(request, now);
+    EXPECT_TRUE(lines);
+    return lines->front().at - now;
+  };
+  EXPECT_EQ(at(59s, 1min), 59s);  // within what a clock may be off
+  EXPECT_EQ(at(59s, 1min + 1us), -1s - 1us);
+  EXPECT_EQ(at(-61s, -1min), -61s);
+  EXPECT_EQ(at(-61s, -1min - 1us), -1s + 1us);
+  EXPECT_EQ(at(10min, 5min), 0s);  // none is still to come
+  v1::LogRequest request;
+  v1::Line& line = *request.add_lines();
+  line.set_stream(v1::STREAM_NOTE);
+  for (const auto most :
+       {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()}) {
+    line.set_at_us(most);
+    request.set_sent_at_us(most);
+    EXPECT_LE(FromWire(request, now)->front().at, now);
+    request.set_sent_at_us(0);  // it says nothing of its clock
+    EXPECT_EQ(FromWire(request, now)->front().at, Instant(Duration(most)));
+  }
+}
+
+TEST_F(Rpc, AClientTellsItsClock) {
+  class Ahead final : public Clock {
+   public:
+    Instant Now() override { return system.Now() + 5min; }
+    Duration Monotonic() override { return system.Monotonic(); }
+    SystemClock system;
+  } ahead;
+  const auto server = Serve();
+  RpcClientOptions options;
+  options.clock = &ahead;
+  const auto client = Connect(server->address(), "good", options);
+  Answered<Reply> answer;
+  const Instant began = clock.Now();
+  client->Log("t", {{.number = 1, .at = ahead.Now(), .bytes = "x"}}, answer.done());
+  const auto heard = engine.logged.Take();
+  EXPECT_GE(heard.first.second.front().at, began - 1s);
+  EXPECT_LE(heard.first.second.front().at, clock.Now());
+  heard.second(Reply::kGoOn);
+  EXPECT_TRUE(answer.Get());
+}
+
 TEST_F(Rpc, AnAddressThatIsTakenIsAConflict) {
   const auto server = Serve();
   const auto second = RpcServer::Open({.address = server->address()}, {engine, words, clock, log});

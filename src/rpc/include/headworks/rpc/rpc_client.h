@@ -21,6 +21,9 @@ struct RpcClientOptions {
   /// The worker's credential, asked for each call: printable ASCII, at most 8 KiB; white space at
   /// its end is dropped.
   std::function<std::string()> credential;
+  /// By which lines have their times: the engine moves them where this one is more than a minute
+  /// off its own.  Borrowed; nullptr = it is not told.
+  Clock* clock = nullptr;
   /// How long an answer may take, beyond what the call itself waits and what it takes to say the
   /// request at 250 kbit/s; two minutes more where the answer is a job.
   Duration patience = std::chrono::seconds(10);
