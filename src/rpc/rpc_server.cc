@@ -290,7 +290,7 @@ class Service final : public v1::Worker::CallbackService {
     try {
       const auto grant = ports_.authenticator.Check(BearerOf(context));
       if (!grant) {
-        call->Answer({grpc::UNAUTHENTICATED, grant.error().message});
+        call->Answer(ToStatus(grpc::UNAUTHENTICATED, grant.error().message));
       } else if (const Status handled = handle(call, *grant); !handled) {
         call->Answer(ToStatus(handled.error()));
       }
@@ -312,7 +312,7 @@ class Service final : public v1::Worker::CallbackService {
   /// and no attempt is over by it.
   static bool MaySpeak(const CallPtr& call, const Grant& grant, const worker_api::Identity& who) {
     const Status may = Admit(grant, who);
-    if (!may) call->Answer({grpc::UNAUTHENTICATED, may.error().message});
+    if (!may) call->Answer(ToStatus(grpc::UNAUTHENTICATED, may.error().message));
     return may.has_value();
   }
   /// As that, of the attempt's holder.

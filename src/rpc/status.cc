@@ -1,6 +1,9 @@
 #include "status.h"
 
+#include <string>
 #include <utility>
+
+#include "headworks/base/text.h"
 
 namespace headworks::rpc {
 namespace {
@@ -26,12 +29,23 @@ constexpr std::pair<Code, grpc::StatusCode> kCodes[] = {
     {Code::kInternal, grpc::UNKNOWN},
 };
 
+/// It may have in it whatever the caller said, and is a header, of which gRPC takes 8 KiB by
+/// itself, with three bytes for each that is not ASCII.
+constexpr std::size_t kMaxMessage = 1'024;
+constexpr std::string_view kCut = "...";
+
 }  // namespace
 
 grpc::Status ToStatus(const Error& error) {
   for (const auto& [code, status] : kCodes)
-    if (code == error.code) return {status, error.message};
-  return {grpc::INTERNAL, error.message};
+    if (code == error.code) return ToStatus(status, error.message);
+  return ToStatus(grpc::INTERNAL, error.message);
+}
+
+grpc::Status ToStatus(grpc::StatusCode code, std::string_view message) {
+  if (message.size() <= kMaxMessage) return {code, std::string(message)};
+  message = message.substr(0, kMaxMessage - kCut.size());
+  return {code, std::string(message.substr(0, ValidUtf8Prefix(message))).append(kCut)};
 }
 
 Error FromStatus(const grpc::Status& status) {

@@ -630,6 +630,26 @@ TEST_F(Rpc, AClientTellsItsClock) {
   EXPECT_TRUE(answer.Get());
 }
 
+TEST_F(Rpc, ARefusalOfWhatIsVeryLongIsHeardAsSuch) {
+  const auto server = Serve();
+  const auto client = Connect(server->address(), "narrow");
+  const auto fault = [&](worker_api::Registration registration) {
+    Answered<worker_api::Welcome> answer;
+    client->Register(std::move(registration), answer.done());
+    const auto welcome = answer.Get();
+    EXPECT_FALSE(welcome);
+    return welcome ? Error{} : welcome.error();
+  };
+  const std::string name(1 << 20, 'x');
+  const Error tenant = fault({.who = {.tenant = TenantId(name), .worker = "gpu-1"}});
+  EXPECT_EQ(tenant.code, Code::kPermissionDenied);
+  EXPECT_TRUE(tenant.message.starts_with("wrong_tenant: ")) << tenant.message;
+  const Error queue =
+      fault({.who = {.tenant = TenantId("acme"), .worker = "gpu-1"}, .slots = {{name, 1}}});
+  EXPECT_EQ(queue.code, Code::kPermissionDenied);
+  EXPECT_TRUE(queue.message.starts_with("wrong_queue: ")) << queue.message;
+}
+
 TEST_F(Rpc, AnAddressThatIsTakenIsAConflict) {
   const auto server = Serve();
   const auto second = RpcServer::Open({.address = server->address()}, {engine, words, clock, log});

@@ -39,5 +39,18 @@ TEST(Status, EveryStatusOfGrpcIsACode) {
     EXPECT_EQ(FromStatus({status, "why"}).code, code) << status;
 }
 
+TEST(Status, AMessageIsCutToWhatAHeaderMayHave) {
+  const auto message = [](const std::string& text) {
+    return ToStatus({Code::kInvalidArgument, text}).error_message();
+  };
+  EXPECT_EQ(message(std::string(1'024, 'x')), std::string(1'024, 'x'));
+  EXPECT_EQ(message(std::string(1'025, 'x')), std::string(1'021, 'x') + "...");
+  // Between characters.
+  EXPECT_EQ(message(std::string(1'020, 'x') + std::string(4, 'x') + "\u00e4"),
+            std::string(1'021, 'x') + "...");
+  EXPECT_EQ(message(std::string(1'020, 'x') + "\u00e4\u00e4\u00e4"),
+            std::string(1'020, 'x') + "...");
+}
+
 }  // namespace
 }  // namespace headworks::rpc
