@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+
+#include "workflow_file.h"
 
 namespace headworks::cli {
 namespace {
@@ -155,12 +158,24 @@ class Follower {
   Status TakeOverIfAlone(Duration monotonic) {
     if (runner_->is_engine() || monotonic - changed_at_ < kSilence) return {};
     changed_at_ = monotonic;
+    if (NeedsWorkers(context_.settings(), *view_.workflow)) return TellIfAlone();
     auto engine = Runner::Open(others_.Watch(context_.options()));
     if (!engine && engine.error().code == Code::kConflict) return {};
     if (!engine) return NameStore(context_, std::move(engine).error());
     presenter_.Say("the engine of this store went away; this process takes over");
     runner_ = *std::move(engine);
     version_ = -1;
+    return {};
+  }
+
+  /// Workers do not reach this process: as the engine it would be in the way of the next `up`.
+  Status TellIfAlone() {
+    HEADWORKS_ASSIGN(const std::string engine, FindEngine(context_));
+    if (std::exchange(alone_, engine.empty()) || !engine.empty()) return {};
+    presenter_.Say(
+        fmt::format("the engine of this store went away, and tasks go to workers, who do not reach "
+                    "this command; `{}` continues the run",
+                    CommandLine(context_, "up")));
     return {};
   }
 
@@ -182,6 +197,7 @@ class Follower {
   Duration changed_at_{};
   Duration shown_at_{};
   bool cancel_asked_ = false;
+  bool alone_ = false;  // and told so
   int others_told_ = 0;
   /// By the monotonic clock, or kTold.
   std::optional<Duration> waits_since_;

@@ -84,6 +84,19 @@ class WorkersByStoreTest(WorkersCase):
             self.assertEqual(self.log().count(line + "\n"), 1, self.log())
         self.assertIsNone(worker.poll())
 
+    def test_whoever_follows_a_run_is_not_in_the_way_of_the_next_engine(self):
+        self.up()
+        self.worker("w")
+        follows = self.start("run", self.flow(("a", gated("a"))))
+        self.until_exists("a.here")
+        self.kill(self.engine)
+        self.until_said(follows, "`headworks up` continues the run")
+        self.write("a.go", "")
+        self.up()
+        self.assertIn("succeeded", self.ends(follows, OK))
+        self.assertNotIn("takes over", self.text(follows))
+        self.assertEqual(len(self.lines("a.here")), 1)
+
     def test_a_worker_waits_for_its_engine(self):
         self.hw("runs", "list")  # makes the store
         worker = self.worker("early", ready=False)
