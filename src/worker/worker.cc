@@ -235,6 +235,7 @@ class Worker::Impl final : public executor::AttemptSink {
     return figures_;
   }
 
+      jobs_.Remove(key);  // its end may wait for the engine for long
   // AttemptSink: what the executors say.
   void Started(const AttemptKey& /*key*/) override {}
   void Ended(const AttemptKey& key, model::Outcome outcome) override {
