@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <string>
 #include <vector>
 
 #include "command_line.h"
+#include "headworks/base/host.h"
 #include "headworks/base/text.h"
 #include "session.h"
 
@@ -20,14 +20,12 @@ constexpr std::size_t kLongestUser = 64;
 
 std::string Actor(const std::function<const char*(const char*)>& environment) {
   const char* user = environment("USER");
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) host = {'?'};
   // It stands in rows that are text: whatever is in the variable, it may not be in the way.
   std::string name = user == nullptr ? fmt::format("uid{}", getuid()) : ReplaceInvalidUtf8(user);
   std::ranges::replace_if(
       name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
   name.resize(ValidUtf8Prefix(std::string_view(name).substr(0, kLongestUser)));
-  return fmt::format("{}@{}", name, host.data());
+  return fmt::format("{}@{}", name, HostName());
 }
 
 Result<Exit> RunCommand(const ParsedCommand& command, const std::vector<std::string>& variables) {

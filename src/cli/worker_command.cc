@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "headworks/author/registry.h"
+#include "headworks/base/host.h"
 #include "headworks/base/random.h"
 #include "headworks/rpc/rpc_client.h"
 #include "headworks/token/token_keys.h"
@@ -29,11 +30,6 @@
 
 namespace headworks::cli {
 namespace {
-
-std::string HostName() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
-}
 
 /// "mail=4" → 4 slots for mail; without a number as many as this host would run by itself.
 Result<std::map<std::string, std::uint32_t>> ParseQueues(const Context& context,

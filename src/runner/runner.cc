@@ -16,6 +16,7 @@
 
 #include "controls.h"
 #include "headworks/artifact_store_files/file_artifact_store.h"
+#include "headworks/base/host.h"
 #include "headworks/base/json.h"
 #include "headworks/base/random.h"
 #include "headworks/base/steady_clock.h"
@@ -142,11 +143,6 @@ std::string BootId() {
   std::string id;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
   return id;
-}
-
-std::string HostName() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
 }
 
 /// A tenant that one of RunnerOptions names.

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "headworks/base/host.h"
+
 namespace headworks::store_sqlite {
 namespace {
 
@@ -17,11 +19,6 @@ Error Failed(const std::string& path, std::string_view what) {
                                                               : Code::kUnavailable,
           fmt::format("{}: cannot {} the engine's lock file: {}", path, what,
                       std::generic_category().message(error))};
-}
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown host";
 }
 
 std::string ReadOwner(int fd) {
