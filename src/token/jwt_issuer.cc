@@ -21,8 +21,6 @@ std::string_view Audience(TokenUse use) {
   return use == TokenUse::kStart ? "headworks:start" : "headworks:work";
 }
 
-static_assert(JwtIssuer::kLongestToken == kLongestJws && JwtIssuer::kLongestName == kLongestClaim);
-
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMostInt = std::numeric_limits<std::int32_t>::max();
 constexpr Range kRun{"run", 1, kMost};

@@ -17,13 +17,14 @@ namespace {
 using executor::TokenFault;
 
 constexpr std::string_view kAudience = "headworks:worker";
-constexpr std::size_t kLongestName = 64;
-constexpr std::size_t kMostQueues = 64;
+constexpr std::size_t kMaxName = 64;
+constexpr std::size_t kMaxQueues = 64;
+constexpr Duration kMaxSkew = std::chrono::seconds(5);
 
 bool IsName(std::string_view name) {
   constexpr std::string_view kAllowed =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  return !name.empty() && name.size() <= kLongestName &&
+  return !name.empty() && name.size() <= kMaxName &&
          name.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
@@ -40,9 +41,9 @@ Status CheckClaims(const WorkerClaims& claims) {
         fmt::format("worker '{}' is no name: 1 to 64 letters, digits, '-' and '_', with "
                     "'*' at its end for all that begin so",
                     claims.worker));
-  if (claims.queues.size() > kMostQueues)
+  if (claims.queues.size() > kMaxQueues)
     return bad(
-        fmt::format("{} queues; a worker serves at most {}", claims.queues.size(), kMostQueues));
+        fmt::format("{} queues; a worker serves at most {}", claims.queues.size(), kMaxQueues));
   for (const std::string& queue : claims.queues)
     if (!IsName(queue))
       return bad(fmt::format("queue '{}' is no name: 1 to 64 letters, digits, '-' and '_'", queue));
@@ -68,8 +69,7 @@ std::optional<WorkerClaims> ReadClaims(const boost::json::object& object) {
 
 }  // namespace
 
-WorkerTokens::WorkerTokens(TokenKeys keys, Clock& clock, Duration max_skew)
-    : keys_(std::move(keys)), clock_(clock), max_skew_(max_skew) {}
+WorkerTokens::WorkerTokens(TokenKeys keys, Clock& clock) : keys_(std::move(keys)), clock_(clock) {}
 
 Result<std::string> WorkerTokens::Mint(WorkerClaims claims, Duration valid) const {
   HEADWORKS_TRY(CheckClaims(claims));
@@ -88,7 +88,7 @@ Result<std::string> WorkerTokens::Mint(WorkerClaims claims, Duration valid) cons
 }
 
 tl::expected<WorkerClaims, TokenFault> WorkerTokens::Verify(std::string_view token) const {
-  const auto payload = VerifyJws(token, kAudience, keys_, clock_.Now(), max_skew_);
+  const auto payload = VerifyJws(token, kAudience, keys_, clock_.Now(), kMaxSkew);
   if (!payload) return tl::unexpected(payload.error());
   auto claims = ReadClaims(*payload);
   if (!claims) return tl::unexpected(TokenFault::kMalformed);

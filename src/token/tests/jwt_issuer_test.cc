@@ -13,6 +13,7 @@
 
 #include "base64url.h"
 #include "headworks/base/random.h"
+#include "jws.h"
 
 namespace headworks::token {
 namespace {
@@ -419,7 +420,7 @@ TEST_F(JwtIssuerTest, WorkingTokenMustNameItsHolder) {
 }
 
 TEST_F(JwtIssuerTest, NamesHaveABoundThatStillFits) {
-  const std::string longest(JwtIssuer::kLongestName, '\x01');  // six bytes each in JSON
+  const std::string longest(kLongestClaim, '\x01');  // six bytes each in JSON
   model::AttemptKey key = Attempt();
   key.tenant = TenantId(longest);
   const auto start = issuer_->MintStart(key, 1, hours(1));
@@ -509,9 +510,9 @@ TEST_F(JwtIssuerTest, OverlongTextIsRefusedUnread) {
   const auto padded = [&](std::size_t spaces) {
     return Forge(kHeader, payload + std::string(spaces, ' ') + "}");
   };
-  std::size_t spaces = JwtIssuer::kLongestToken / 4 * 3 - 400;
-  while (padded(spaces + 1).size() <= JwtIssuer::kLongestToken) ++spaces;
-  EXPECT_EQ(padded(spaces).size(), JwtIssuer::kLongestToken);
+  std::size_t spaces = kLongestJws / 4 * 3 - 400;
+  while (padded(spaces + 1).size() <= kLongestJws) ++spaces;
+  EXPECT_EQ(padded(spaces).size(), kLongestJws);
   Verified(padded(spaces), TokenUse::kStart);
   ExpectRefused(padded(spaces + 1), TokenFault::kMalformed);
 }

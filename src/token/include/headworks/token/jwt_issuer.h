@@ -32,9 +32,6 @@ struct JwtOptions {
 ///   UTF-8, so that every token that is made fits.
 class JwtIssuer final : public executor::TokenIssuer {
  public:
-  static constexpr std::size_t kLongestToken = 8'192;
-  static constexpr std::size_t kLongestName = 256;
-
   /// kInvalidArgument names the option.  `clock` is borrowed.
   static Result<std::unique_ptr<JwtIssuer>> Create(JwtOptions options, TokenKeys keys,
                                                    Clock& clock);

@@ -36,9 +36,8 @@ struct WorkerClaims {
 /// Threads.  All methods may be called concurrently.
 class WorkerTokens {
  public:
-  /// `clock` is borrowed.  `max_skew`: how far the clock of the host that made a token may be
-  /// ahead.
-  WorkerTokens(TokenKeys keys, Clock& clock, Duration max_skew = std::chrono::seconds(5));
+  /// `clock` is borrowed.  That of the host that made a token may be 5 s ahead of it.
+  WorkerTokens(TokenKeys keys, Clock& clock);
 
   /// Good for `valid` from now on, rounded up to seconds.  kInvalidArgument names the claim that
   /// Verify would not take.
@@ -48,7 +47,6 @@ class WorkerTokens {
  private:
   const TokenKeys keys_;
   Clock& clock_;
-  const Duration max_skew_;
 };
 
 /// kPermissionDenied, with the fault's name and what to do about it.
