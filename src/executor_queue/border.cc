@@ -25,12 +25,7 @@ constexpr Instant kLastInstant =
 Error Bad(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
 
 Status CheckName(std::string_view what, std::string_view name) {
-  const bool good = !name.empty() && name.size() <= worker_api::kMaxNameBytes &&
-                    std::ranges::all_of(name, [](char c) {
-                      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                             (c >= '0' && c <= '9') || c == '_' || c == '-';
-                    });
-  if (good) return {};
+  if (worker_api::IsName(name)) return {};
   return Bad(fmt::format("{} {} is no name; give 1 to {} letters, digits, '_' or '-'", what,
                          QuoteJson(name.substr(0, kMaxPlainBytes)), worker_api::kMaxNameBytes));
 }

@@ -332,7 +332,7 @@ Status Impl::Gather(const LogJob& job, std::map<Id, LogState>& states,
       ++state.dropped;
       continue;
     }
-    state.bytes += line.bytes.size() + 16;
+    state.bytes += worker_api::BytesOf(line);
     if (state.bytes <= options_.max_log_bytes) {
       batch.lines.push_back(line);
       continue;

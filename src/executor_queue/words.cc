@@ -30,10 +30,9 @@ constexpr Duration kAskAgain = std::chrono::milliseconds(500);
 bool Heard(Reply reply) { return reply == Reply::kGoOn || reply == Reply::kCancel; }
 
 std::size_t BytesOf(const std::vector<log_store::Line>& lines) {
-  return std::accumulate(lines.begin(), lines.end(), std::size_t{0},
-                         [](std::size_t sum, const log_store::Line& line) {
-                           return sum + line.bytes.size() + worker_api::kLineOverhead;
-                         });
+  return std::accumulate(
+      lines.begin(), lines.end(), std::size_t{0},
+      [](std::size_t sum, const log_store::Line& line) { return sum + worker_api::BytesOf(line); });
 }
 
 }  // namespace

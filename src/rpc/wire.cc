@@ -309,7 +309,7 @@ Status CheckLines(const std::vector<log_store::Line>& lines) {
       return Error{Code::kInvalidArgument,
                    fmt::format("line {} has {} bytes; at most {}, split it", line.number,
                                line.bytes.size(), log_store::kMaxLineBytes)};
-    bytes += line.bytes.size() + worker_api::kLineOverhead;
+    bytes += worker_api::BytesOf(line);
   }
   if (bytes > worker_api::kMaxLogBytes)
     return Error{Code::kInvalidArgument,

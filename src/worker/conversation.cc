@@ -13,7 +13,7 @@ using executor::Reply;
 using model::Verdict;
 
 constexpr Duration kFirstRetry = std::chrono::milliseconds(100);
-constexpr Duration kLongestRetry = std::chrono::seconds(5);
+constexpr Duration kMaxRetry = std::chrono::seconds(5);
 /// Between two heartbeats, whatever is answered; of a short lease an eighth.
 constexpr Duration kBeatGap = std::chrono::milliseconds(100);
 /// One beside the other that shows only what the other does not, so that whatever has just begun
@@ -21,17 +21,17 @@ constexpr Duration kBeatGap = std::chrono::milliseconds(100);
 constexpr Duration kExtraBeatGap = std::chrono::milliseconds(200);
 constexpr Duration kExtraBeatWait = std::chrono::milliseconds(500);
 /// Polls beside the first of each queue.
-constexpr std::size_t kMostPolls = 4;
+constexpr std::size_t kMaxPolls = 4;
 /// Heartbeats under way, most of which are late.
-constexpr std::size_t kMostBeats = 8;
-static_assert(kMostPolls <= worker_api::kMaxPolls && kMostBeats <= worker_api::kMaxBeats);
+constexpr std::size_t kMaxBeats = 8;
+static_assert(kMaxPolls <= worker_api::kMaxPolls && kMaxBeats <= worker_api::kMaxBeats);
 /// Tokens of one word; more are shown by several.
 constexpr std::size_t kMaxShownBytes = std::size_t{2} << 20;
 /// A worker that is cordoned asks again, at the latest.
 constexpr Duration kCordoned = std::chrono::seconds(5);
 /// Before the next poll of one whose host had no room for an attempt, and then twice as long.
 constexpr Duration kFirstNoRoom = std::chrono::seconds(1);
-constexpr Duration kLongestNoRoom = std::chrono::seconds(30);
+constexpr Duration kMaxNoRoom = std::chrono::seconds(30);
 
 /// How much of one word is taken by the tokens that it shows.
 class Portion {
@@ -103,7 +103,7 @@ std::vector<Conversation::Action> Conversation::Next(Duration now) {
 void Conversation::Due(Duration at) { due_ = std::min(due_, at); }
 
 void Conversation::Again(Retry& retry, Duration now) {
-  retry.delay = std::clamp(retry.delay * 2, kFirstRetry, kLongestRetry);
+  retry.delay = std::clamp(retry.delay * 2, kFirstRetry, kMaxRetry);
   // Between half of it and all of it, so that many workers do not come at once.
   const auto half = retry.delay.count() / 2;
   retry.at =
@@ -204,7 +204,7 @@ void Conversation::NextPolls(Duration now, std::vector<Action>& actions) {
   if (now < poll_retry_.at) return Due(poll_retry_.at);
   // What had been asked for by then comes all the same, and says nothing new.
   if (std::exchange(found_no_room_, false) && now >= room_retry_.at) {
-    room_retry_.delay = std::clamp(room_retry_.delay * 2, kFirstNoRoom, kLongestNoRoom);
+    room_retry_.delay = std::clamp(room_retry_.delay * 2, kFirstNoRoom, kMaxNoRoom);
     room_retry_.at = now + Pause(room_retry_.delay);
   }
   if (const Duration at = std::max(room_retry_.at, next_trial_); now < at) return Due(at);
@@ -224,7 +224,7 @@ void Conversation::NextPolls(Duration now, std::vector<Action>& actions) {
   const auto ended = std::ranges::count_if(
       attempts_, [](const auto& each) { return each.second.stage == Stage::kEnded; });
   if (poll.free.empty() || static_cast<std::uint64_t>(ended) > slots) return;
-  if (!first && polls_.size() >= kMostPolls) return;
+  if (!first && polls_.size() >= kMaxPolls) return;
   polls_.emplace(++last_id_, poll.free);
   actions.emplace_back(SayPoll{last_id_, std::move(poll)});
 }
@@ -246,7 +246,7 @@ void Conversation::NextBeats(Duration now, std::vector<Action>& actions) {
     if (now < late_at) Due(late_at);
     full |= now < late_at;
   }
-  if (!full && beats_.size() < kMostBeats) {
+  if (!full && beats_.size() < kMaxBeats) {
     const Duration at = std::max(beat_retry_.at, beat_not_before_);
     if (now < at) return Due(at);
     return SayBeats(true, std::min(heartbeat_every_, worker_api::kMaxWait), now, actions);
@@ -445,18 +445,8 @@ void Conversation::OnStarted(const model::AttemptKey& attempt, Result<worker_api
   held.retry = register_retry_ = {};
   held.work_token = std::move(started->work_token);
   Heard(attempt, held, held.asked_at);
-  const bool cancelled = started->reply == Reply::kCancel;
-  const bool late = now >= SoftEnd(held);
-  if (cancelled || draining_ || late) {
-    held.stage = Stage::kEnded;
-    held.outcome.verdict = cancelled ? Verdict::kCancelled : Verdict::kInterrupted;
-    held.outcome.error = cancelled   ? "cancelled before it started"
-                         : draining_ ? "its worker drained before it started"
-                                     : "its worker heard that it may start only when the lease "
-                                       "was almost over";
-    if (cancelled) held.outcome.reason = model::Reason::kCancelRequested;
-    return;
-  }
+  if (started->reply == Reply::kCancel || draining_ || now >= SoftEnd(held))
+    return NeverRuns(held, started->reply == Reply::kCancel);
   held.stage = Stage::kRunning;
   held.name = fmt::format("{}/{} of run {}, try {}", started->job.workflow, started->job.task,
                           attempt.run.value, started->job.try_no);
@@ -465,6 +455,16 @@ void Conversation::OnStarted(const model::AttemptKey& attempt, Result<worker_api
   // It may be over in a moment, for want of room.
   if (!no_room_.empty()) next_trial_ = now + Pause(room_retry_.delay);
   pending_.emplace_back(Launch{attempt, std::move(started->job), HardEnd(held)});
+}
+
+void Conversation::NeverRuns(Held& held, bool cancelled) const {
+  held.stage = Stage::kEnded;
+  held.outcome.verdict = cancelled ? Verdict::kCancelled : Verdict::kInterrupted;
+  held.outcome.error =
+      cancelled   ? "cancelled before it started"
+      : draining_ ? "its worker drained before it started"
+                  : "its worker heard that it may start only when the lease was almost over";
+  if (cancelled) held.outcome.reason = model::Reason::kCancelRequested;
 }
 
 void Conversation::OnGrace(const model::AttemptKey& attempt, Duration grace) {

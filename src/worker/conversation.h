@@ -177,6 +177,8 @@ class Conversation {
   void NextForAttempts(Duration now, std::vector<Action>& actions);
   void NextForRunning(const model::AttemptKey& key, Held& held, Duration now,
                       std::vector<Action>& actions);
+  /// The gate let it in, and it is over without its code.
+  void NeverRuns(Held& held, bool cancelled) const;
   void NoteRoom(const model::Outcome& outcome);
   /// Whether it finds out already if there is room for one of this queue.
   bool HasTrial(const std::string& queue) const;

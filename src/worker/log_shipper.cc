@@ -5,6 +5,8 @@
 #include <utility>
 
 namespace headworks::worker {
+
+using worker_api::BytesOf;
 namespace {
 
 constexpr std::string_view kCutNote =

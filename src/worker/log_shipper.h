@@ -76,9 +76,6 @@ class LogShipper final : public log_store::LogStore, public executor_inline::Lin
     }
     void Pop(std::size_t count);
   };
-  static std::size_t BytesOf(const log_store::Line& line) {
-    return line.bytes.size() + worker_api::kLineOverhead;
-  }
   /// Bytes that need not wait.
   std::size_t RoomLocked(const model::AttemptKey& attempt) const;
   /// Whether on_lines is to be called.

@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using executor::Reply;
 using model::AttemptKey;
+using worker_api::IsName;
 
 /// Of the lines that wait to be passed on, shared by the slots; of one attempt at least and at
 /// most.
@@ -37,13 +38,6 @@ constexpr Duration kLockWait = std::chrono::seconds(5);
 /// Before an attempt that found no room here is assigned again.
 constexpr Duration kNoRoomPause = std::chrono::seconds(1);
 constexpr Duration kLongestSleep = std::chrono::hours(1);
-
-bool IsName(std::string_view name) {
-  constexpr std::string_view kAllowed =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  return !name.empty() && name.size() <= worker_api::kMaxNameBytes &&
-         name.find_first_not_of(kAllowed) == std::string_view::npos;
-}
 
 std::uint64_t SlotsOf(const WorkerOptions& options) {
   std::uint64_t sum = 0;
@@ -235,13 +229,13 @@ class Worker::Impl final : public executor::AttemptSink {
     return figures_;
   }
 
-      jobs_.Remove(key);  // its end may wait for the engine for long
   // AttemptSink: what the executors say.
   void Started(const AttemptKey& /*key*/) override {}
   void Ended(const AttemptKey& key, model::Outcome outcome) override {
     guard_.Clear(key);
     mail_->Post([this, key, outcome = std::move(outcome)]() mutable {
       for (executor::Executor* each : Executors()) each->Settled({&key, 1});
+      jobs_.Remove(key);  // its end may wait for the engine for long
       conversation_.OnEnded(key, std::move(outcome));
     });
   }

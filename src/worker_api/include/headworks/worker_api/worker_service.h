@@ -22,8 +22,14 @@ inline constexpr std::int32_t kProtocol = 1;
 
 /// Bounds, checked by whoever implements WorkerService; one byte more is kInvalidArgument.
 inline constexpr std::size_t kMaxNameBytes = 64;  // worker, queue: of [A-Za-z0-9_-]
-inline constexpr std::size_t kMaxQueues = 64;     // of one worker
-inline constexpr std::size_t kMaxLabels = 64;     // of one worker, each at most kMaxLabelBytes
+inline bool IsName(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxNameBytes &&
+         text.find_first_not_of(
+             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") ==
+             std::string_view::npos;
+}
+inline constexpr std::size_t kMaxQueues = 64;  // of one worker
+inline constexpr std::size_t kMaxLabels = 64;  // of one worker, each at most kMaxLabelBytes
 inline constexpr std::size_t kMaxLabelBytes = 128;
 inline constexpr std::uint32_t kMaxSlots = 10'000;  // of one worker, over all its queues
 /// The output of one attempt, as text.
@@ -31,6 +37,9 @@ inline constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;
 /// The lines of one Log, each with its bytes and kLineOverhead more.
 inline constexpr std::size_t kMaxLogBytes = std::size_t{4} << 20;
 inline constexpr std::size_t kLineOverhead = 16;
+inline std::size_t BytesOf(const log_store::Line& line) {
+  return line.bytes.size() + kLineOverhead;
+}
 /// Of an outcome, for people: what is longer is cut.
 inline constexpr std::size_t kMaxErrorBytes = std::size_t{4} << 10;
 /// The worker's own, that it shows with all it says.
