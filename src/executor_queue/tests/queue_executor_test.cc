@@ -591,8 +591,8 @@ TEST_F(QueueTest, AnEarlierLongerLeaseIsOfThoseAloneWhoMayCountOnIt) {
   EXPECT_EQ(judge_.ended[0].first, begun.key);
   EXPECT_TRUE(std::get<executor::Pending>(Inspect(assigned)).in_line) << "back in its place";
   Pass(500ms);
-  ASSERT_EQ(queue_->Workers().size(), 1U);
-  EXPECT_EQ(queue_->Workers()[0].registration.who.worker, "old") << "the other is forgotten";
+  EXPECT_TRUE(queue_->Roster().empty()) << "the other is forgotten";
+  EXPECT_EQ(queue_->GetMetrics().active, 1U) << "the old one's";
   Pass(1h - 2'500ms - 1us);
   EXPECT_EQ(judge_.ended.size(), 1U);
   Pass(1us);

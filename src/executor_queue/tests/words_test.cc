@@ -498,7 +498,7 @@ TEST_F(QueueTest, WhatIsAnsweredStopTakesNoSlotOfItsWorker) {
   Pass(35s);
   Offer(Plain());
   EXPECT_TRUE(Poll(who)->assignments.empty());
-  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kStop);
+  EXPECT_EQ(Beat(who, {token})->pulses.at(0).reply, Reply::kStop);
   EXPECT_EQ(Poll(who)->assignments.size(), 1U);
 }
 
@@ -553,9 +553,9 @@ TEST_F(QueueTest, AStartThatIsSaidAgainLongAfterItsTimeoutIsAnsweredStop) {
   const std::string token = Begin(who, start)->work_token;
   // Its code has not begun before: its timeout counts from here.
   Pass(40s);
-  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kGoOn);
+  EXPECT_EQ(Beat(who, {token})->pulses.at(0).reply, Reply::kGoOn);
   Pass(35s - 1us);
-  EXPECT_EQ(Beat(who, {token})->at(0).reply, Reply::kGoOn);
+  EXPECT_EQ(Beat(who, {token})->pulses.at(0).reply, Reply::kGoOn);
   Pass(1us);
   EXPECT_EQ(Begin(who, start)->reply, Reply::kStop);
   EXPECT_TRUE(judge_.ended.empty());

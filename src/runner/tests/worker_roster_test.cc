@@ -39,9 +39,9 @@ class CountingStore final : public store::WorkerStore {
     return inner_.ListWorkers(tenant);
   }
   Result<std::vector<WorkerRecord>> ListPresent() override {
-    auto rows = inner_.ListPresent();
-    for (WorkerRecord& row : *rows) row.fault = fault;
-    return rows;
+    auto present = inner_.ListPresent();
+    for (WorkerRecord& row : *present) row.fault = fault;
+    return present;
   }
   Status Order(std::span<const store::WorkerOrder> orders) override { return inner_.Order(orders); }
   Result<std::vector<store::WorkerOrder>> ListOrders(const TenantId& tenant) override {

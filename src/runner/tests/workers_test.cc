@@ -239,7 +239,7 @@ TEST_F(WorkersTest, ATaskGoesOnThroughARestartOfTheEngine) {
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->reply, Reply::kGoOn);
   EXPECT_EQ(again->job.task, "a");
-  EXPECT_EQ(worker.Beat(started->work_token)->at(0).reply, Reply::kGoOn);
+  EXPECT_EQ(worker.Beat(started->work_token)->pulses.at(0).reply, Reply::kGoOn);
   EXPECT_EQ(*worker.Complete(started->work_token), Reply::kGoOn);
   EXPECT_EQ(End(run), model::RunState::kSucceeded);
   ASSERT_EQ(Attempts(run).size(), 1U);
