@@ -162,13 +162,15 @@ std::optional<Duration> UntilNext(const QueueOnDisk& q, const QueueTime& now) {
 
 class MemoryQueues final : public task_queue::Queues,
                            public task_queue::TaskQueue,
-                           public task_queue::QueueAdmin {
+                           public task_queue::QueueAdmin,
+                           public task_queue::QueueSurvey {
  public:
   MemoryQueues(std::shared_ptr<Storage> storage, Clock& clock, Logger* logger)
       : storage_(std::move(storage)), s_(*storage_), clock_(clock), logger_(logger) {}
 
   task_queue::TaskQueue& tasks() override { return *this; }
   task_queue::QueueAdmin& admin() override { return *this; }
+  task_queue::QueueSurvey& survey() override { return *this; }
   task_queue::Bell& bell() override { return s_.bell; }
 
   Result<std::vector<Enqueued>> Enqueue(const TenantId& tenant, std::string_view queue,
@@ -402,9 +404,55 @@ class MemoryQueues final : public task_queue::Queues,
     return swept;
   }
 
- private:
+  // ---- QueueSurvey
+
+  Result<std::vector<task_queue::TenantQueue>> ListAll() override {
+    const std::lock_guard lock(s_.mutex);
+    std::vector<task_queue::TenantQueue> all;
+    for (const auto& [key, q] : s_.queues) all.push_back({key.first, q.row.record});
+    return all;
+  }
+
+  Result<std::vector<ItemRecord>> ListDead(const TenantId& tenant, std::string_view queue,
+                                           const DeadAfter& after, std::size_t limit) override {
+    HEADWORKS_TRY(task_queue::CheckQueue(tenant, queue));
+    HEADWORKS_TRY(task_queue::CheckSweep(limit));
+    const std::lock_guard lock(s_.mutex);
+    std::vector<ItemRecord> dead;
+    const QueueOnDisk* const q = Find(tenant, queue);
+    if (q == nullptr) return dead;
+    for (auto it = q->over.upper_bound({ItemState::kDead, after.ended_at, after.no});
+         it != q->over.end() && std::get<0>(*it) == ItemState::kDead && dead.size() < limit; ++it)
+      dead.push_back(q->items.at(std::get<2>(*it)));
+    return dead;
+  }
+
   // What follows is for callers that hold the mutex.
 
+  std::size_t EnqueueWhatFits(std::span<const store::QueuedItem> items) {
+    const QueueTime now = Now();
+    std::size_t left_out = 0;
+    for (const store::QueuedItem& item : items) {
+      if (!CheckQueues(item.tenant, item.queue)) {
+        ++left_out;
+        continue;
+      }
+      QueueOnDisk& q = GetOrMake(item.tenant, item.queue);
+      const QueueRecord& record = q.row.record;
+      if (record.pending + record.processing >= record.settings.max_depth) {
+        ++left_out;
+        continue;
+      }
+      static_cast<void>(EnqueueOne(
+          q, {.id = item.id, .payload = item.payload, .max_attempts = item.max_attempts}, now));
+      ForgetOld(q, now.wall, 2);
+      s_.bell.Ring(item.tenant, item.queue, 1);
+    }
+    Committed();
+    return left_out;
+  }
+
+ private:
   QueueTime Now() { return CountFrom(s_.queue_clock, {clock_.Now(), clock_.Monotonic(), kBoot}); }
   /// The end of a call that may have changed something; the first begins to count the time.
   void Committed() {
@@ -520,6 +568,11 @@ class MemoryQueues final : public task_queue::Queues,
 };
 
 }  // namespace
+
+std::size_t EnqueueRoundItems(const std::shared_ptr<Storage>& storage, Clock& clock, Logger* logger,
+                              std::span<const store::QueuedItem> items) {
+  return MemoryQueues(storage, clock, logger).EnqueueWhatFits(items);
+}
 
 std::unique_ptr<task_queue::Queues> NewMemoryQueues(std::shared_ptr<Storage> storage, Clock& clock,
                                                     Logger* logger) {

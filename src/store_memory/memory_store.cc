@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "headworks/store/checks.h"
+#include "headworks/task_queue/checks.h"
 #include "memory_queues.h"
 #include "memory_workers.h"
 #include "storage.h"
@@ -66,6 +67,7 @@ class MemoryStore final : public Database,
       : storage_(std::move(storage)),
         s_(*storage_),
         clock_(clock),
+        logger_(logger),
         queues_(NewMemoryQueues(storage_, clock, logger)),
         workers_(NewMemoryWorkers(storage_)) {}
 
@@ -131,6 +133,11 @@ class MemoryStore final : public Database,
 
   Status Commit(const store::Round& round) override {
     HEADWORKS_TRY(store::CheckRound(round));
+    for (const store::QueuedItem& item : round.items) {
+      const task_queue::NewItem checked{
+          .id = item.id, .payload = item.payload, .max_attempts = item.max_attempts};
+      HEADWORKS_TRY(task_queue::CheckEnqueue(item.tenant, item.queue, {&checked, 1}));
+    }
     const std::lock_guard lock(s_.mutex);
     HEADWORKS_TRY(CheckAgainstRows(round));  // after this nothing fails: all of it or none
     for (const Guard& guard : round.guards) {
@@ -143,6 +150,11 @@ class MemoryStore final : public Database,
     for (const std::int64_t id : round.consumed) Consume(id, round.now);
     ForgetOldAnswers(round.now);
     ++s_.data_version;
+    if (round.items.empty()) return {};
+    const std::size_t left_out = EnqueueRoundItems(storage_, clock_, logger_, round.items);
+    if (left_out > 0 && logger_ != nullptr)
+      logger_->Warning("items of a round were left out: their queue is full",
+                       {{"items", std::to_string(left_out)}, {"queue", round.items[0].queue}});
     return {};
   }
 
@@ -747,6 +759,7 @@ class MemoryStore final : public Database,
   const std::shared_ptr<Storage> storage_;
   Storage& s_;
   Clock& clock_;
+  Logger* const logger_;
   const std::unique_ptr<task_queue::Queues> queues_;
   const std::unique_ptr<store::WorkerStore> workers_;
 };

@@ -40,6 +40,13 @@ inline constexpr char kOver[] =
     "SELECT item_no, state FROM queue_item " HEADWORKS_OF_QUEUE
     "AND state = ?3 AND ended_at <> 0 AND ended_at <= ?4 ORDER BY ended_at, item_no LIMIT ?5";
 
+/// What is dead, behind ?3 and ?4.
+inline constexpr char kDeadAfter[] =
+    "SELECT " HEADWORKS_ITEM_COLUMNS
+    "FROM queue_item INDEXED BY queue_item_over " HEADWORKS_OF_QUEUE
+    "AND state = 4 AND ended_at <> 0 AND ended_at >= ?3 AND (ended_at > ?3 OR item_no > ?4) "
+    "ORDER BY ended_at, item_no LIMIT ?5";
+
 /// Whether something is over: in state 4 since ?3 or longer, in another since ?4.
 #define HEADWORKS_IS_OVER(state, since)                                       \
   "EXISTS (SELECT 1 FROM queue_item " HEADWORKS_OF_QUEUE "AND state = " state \

@@ -180,6 +180,28 @@ Result<std::vector<Enqueued>> QueueTransaction::Enqueue(std::span<const task_que
   return answers;
 }
 
+Result<std::size_t> QueueTransaction::EnqueueWhatFits(std::span<const task_queue::NewItem> items,
+                                                      std::span<const std::int64_t> digests) {
+  if (const Status made = LoadOrMake(); !made) {
+    if (made.error().code != Code::kAtCapacity) return made.error();
+    return items.size();
+  }
+  HEADWORKS_ASSIGN(std::int64_t next_no, NextNo());
+  const std::int64_t first_no = next_no;
+  const QueueRecord& record = row_.record;
+  std::size_t left_out = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (record.pending + record.processing >= record.settings.max_depth)
+      ++left_out;
+    else
+      HEADWORKS_TRY(EnqueueOne(items[i], digests[i], next_no));
+  }
+  if (next_no > first_no) HEADWORKS_TRY(SetNextNo(next_no));
+  HEADWORKS_TRY(ForgetOld(2 * items.size()));
+  HEADWORKS_TRY(Store());
+  return left_out;
+}
+
 Result<Enqueued> QueueTransaction::EnqueueOne(const task_queue::NewItem& item, std::int64_t digest,
                                               std::int64_t& next_no) {
   const ItemRecord fresh{.no = ItemNo(next_no), .enqueued_at = now_.wall};
@@ -423,6 +445,26 @@ Result<bool> QueueTransaction::NeedsSweep() {
                    c_.Value<bool>(queue_sql::kAnyOver, tenant_, queue_, before(ItemState::kDead),
                                   before(ItemState::kCompleted)));
   return old.value_or(false);
+}
+
+Result<std::vector<task_queue::TenantQueue>> QueueTransaction::ListAll(Connection& connection) {
+  std::vector<task_queue::TenantQueue> all;
+  HEADWORKS_TRY(connection.ForEach(queue_sql::kAllQueues, [&](Row row) {
+    auto& [tenant, record] = all.emplace_back();
+    QueueRow queue;
+    ReadQueue(row, queue, tenant);
+    record = std::move(queue.record);
+  }));
+  return all;
+}
+
+Result<QueueTransaction::Items> QueueTransaction::ListDead(
+    const task_queue::QueueSurvey::DeadAfter& after, std::size_t limit) {
+  Items items;
+  HEADWORKS_TRY(c_.ForEach(
+      queue_sql::kDeadAfter, [&](Row row) { ReadItem(row, items.emplace_back()); }, tenant_, queue_,
+      after.ended_at, after.no, limit));
+  return items;
 }
 
 Result<std::vector<QueueTransaction::Name>> QueueTransaction::NeedSweep(

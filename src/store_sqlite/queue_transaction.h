@@ -28,6 +28,9 @@ class QueueTransaction {
   /// `digests`: of their payloads.
   Result<std::vector<task_queue::Enqueued>> Enqueue(std::span<const task_queue::NewItem> items,
                                                     std::span<const std::int64_t> digests);
+  /// As many as there is room for; returns how many were left out.
+  Result<std::size_t> EnqueueWhatFits(std::span<const task_queue::NewItem> items,
+                                      std::span<const std::int64_t> digests);
   Result<task_queue::Polled> Poll(const task_queue::PollRequest& request);
   Result<std::vector<Result<task_queue::ItemState>>> Settle(
       std::span<const task_queue::Settlement> settlements, const task_queue::Redactor& redact);
@@ -52,6 +55,10 @@ class QueueTransaction {
                                              const task_queue::QueueTime& now);
   /// As `Polled::next`.  Reads only.
   Result<std::optional<Duration>> UntilNext();
+
+  static Result<std::vector<task_queue::TenantQueue>> ListAll(Connection& connection);
+  Result<std::vector<task_queue::ItemRecord>> ListDead(
+      const task_queue::QueueSurvey::DeadAfter& after, std::size_t limit);
 
   static Result<std::vector<task_queue::QueueRecord>> ListQueues(Connection& connection,
                                                                  const TenantId& tenant,

@@ -220,7 +220,39 @@ Result<task_queue::Swept> SqliteQueues::Sweep(std::size_t limit) {
   return swept;
 }
 
-// ---- EnqueueInTransaction
+Result<std::vector<task_queue::TenantQueue>> SqliteQueues::ListAll() {
+  return core_.Read([](Connection& c) { return QueueTransaction::ListAll(c); });
+}
+
+Result<std::vector<ItemRecord>> SqliteQueues::ListDead(const TenantId& tenant,
+                                                       std::string_view queue,
+                                                       const DeadAfter& after, std::size_t limit) {
+  HEADWORKS_TRY(task_queue::CheckQueue(tenant, queue));
+  HEADWORKS_TRY(task_queue::CheckSweep(limit));
+  return Read(tenant, queue, [&](QueueTransaction& t) { return t.ListDead(after, limit); });
+}
+
+// ---- Within transactions of others
+
+Result<std::size_t> EnqueueRoundItems(Connection& connection, const QueueClock& clock,
+                                      std::span<const store::QueuedItem> items) {
+  HEADWORKS_ASSIGN(const auto now, ReadQueueTime(connection, clock.Read(), true));
+  std::size_t left_out = 0;
+  while (!items.empty()) {
+    const store::QueuedItem& first = items.front();
+    std::vector<NewItem> batch;
+    for (const store::QueuedItem& item : items) {
+      if (item.tenant != first.tenant || item.queue != first.queue) break;
+      batch.push_back({.id = item.id, .payload = item.payload, .max_attempts = item.max_attempts});
+    }
+    items = items.subspan(batch.size());
+    QueueTransaction queue(connection, first.tenant, first.queue, now);
+    HEADWORKS_ASSIGN(const std::size_t left,
+                     queue.EnqueueWhatFits(batch, task_queue::Digests(batch)));
+    left_out += left;
+  }
+  return left_out;
+}
 
 Result<std::vector<Enqueued>> EnqueueInTransaction(sqlite3* db, Clock& clock,
                                                    const TenantId& tenant, std::string_view queue,

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <thread>
 #include <type_traits>
@@ -11,6 +12,7 @@
 
 #include "core.h"
 #include "group_writer.h"
+#include "headworks/store/run_store.h"
 #include "headworks/task_queue/queues.h"
 #include "queue_transaction.h"
 
@@ -50,14 +52,21 @@ class QueueWatch {
   std::jthread thread_;  // last: stops first
 };
 
+/// Enqueues the items of a round within its transaction, as far as there is room; returns how many
+/// were left out.
+Result<std::size_t> EnqueueRoundItems(Connection& connection, const QueueClock& clock,
+                                      std::span<const store::QueuedItem> items);
+
 class SqliteQueues final : public task_queue::Queues,
                            public task_queue::TaskQueue,
-                           public task_queue::QueueAdmin {
+                           public task_queue::QueueAdmin,
+                           public task_queue::QueueSurvey {
  public:
   explicit SqliteQueues(Core& core);
 
   task_queue::TaskQueue& tasks() override { return *this; }
   task_queue::QueueAdmin& admin() override { return *this; }
+  task_queue::QueueSurvey& survey() override { return *this; }
   task_queue::Bell& bell() override;
 
   Result<std::vector<task_queue::Enqueued>> Enqueue(
@@ -89,6 +98,12 @@ class SqliteQueues final : public task_queue::Queues,
                                   const task_queue::ItemFilter& filter) override;
   Result<task_queue::Moved> Delete(const TenantId& tenant, std::string_view queue) override;
   Result<task_queue::Swept> Sweep(std::size_t limit) override;
+
+  Result<std::vector<task_queue::TenantQueue>> ListAll() override;
+  Result<std::vector<task_queue::ItemRecord>> ListDead(const TenantId& tenant,
+                                                       std::string_view queue,
+                                                       const DeadAfter& after,
+                                                       std::size_t limit) override;
 
  private:
   /// Runs `body(QueueTransaction&)` in a transaction.

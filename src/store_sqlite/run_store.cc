@@ -6,6 +6,8 @@
 #include <map>
 
 #include "headworks/store/checks.h"
+#include "headworks/task_queue/checks.h"
+#include "queues.h"
 #include "rows.h"
 
 namespace headworks::store_sqlite {
@@ -114,14 +116,27 @@ Status SqliteRunStore::Renew(std::span<const Guard> guards, Duration ttl) {
 
 Status SqliteRunStore::Commit(const store::Round& round) {
   HEADWORKS_TRY(store::CheckRound(round));
-  return core_.Write([&](Connection& c) -> Status {
+  for (const store::QueuedItem& item : round.items) {
+    const task_queue::NewItem checked{
+        .id = item.id, .payload = item.payload, .max_attempts = item.max_attempts};
+    HEADWORKS_TRY(task_queue::CheckEnqueue(item.tenant, item.queue, {&checked, 1}));
+  }
+  std::size_t left_out = 0;
+  HEADWORKS_TRY(core_.Write([&](Connection& c) -> Status {
     HEADWORKS_TRY(WriteRound(c, round, core_.Monotonic() + round.lease_ttl, core_.boot_id()));
+    if (!round.items.empty()) {
+      HEADWORKS_ASSIGN(left_out, EnqueueRoundItems(c, QueueClock(core_), round.items));
+    }
     if (round.now >= next_forgetting_) {
       HEADWORKS_ASSIGN(const bool more, ForgetOldAnswers(c, round.now));
       next_forgetting_ = more ? round.now : round.now + std::chrono::minutes(1);
     }
     return {};
-  });
+  }));
+  if (left_out > 0)
+    core_.logger().Warning("items of a round were left out: their queue is full",
+                           {{"items", std::to_string(left_out)}, {"queue", round.items[0].queue}});
+  return {};
 }
 
 Result<store::RunImage> SqliteRunStore::LoadRun(const TenantId& tenant, RunNo run) {

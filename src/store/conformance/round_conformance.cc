@@ -82,6 +82,65 @@ TEST_P(Conformance, RunsOfARoundMustRiseAndStandOnItsShards) {
   EXPECT_EQ(Text(runs().ReadGuard(kShard)), "shard 7 term 1 round 0");
 }
 
+std::vector<std::string> ItemsOf(task_queue::Queues& queues, const TenantId& tenant,
+                                 std::string_view queue) {
+  std::vector<std::string> ids;
+  const auto items = queues.admin().ListItems(tenant, queue, {});
+  if (items)
+    for (const auto& item : *items) ids.push_back(item.id);
+  return ids;
+}
+
+TEST_P(Conformance, ItemsOfARoundAreEnqueuedWithItOrNotAtAll) {
+  Own();
+  Round round = NextRound();
+  round.runs = {NewRun(PlainHeader(RunNo(1)))};
+  round.items = {{kTenant, "news", "a", R"({"n": 1})", 7},
+                 {kTenant, "news", "b", "2"},
+                 {TenantId("t2"), "news", "a", "3"},
+                 {kTenant, "news", "a", R"({"n": 1})"}};
+  EXPECT_OK(Commit(round));
+  EXPECT_CODE(runs().Commit(round), Code::kLeaseLost);  // it is committed: not a second time
+  Round other = NextRound();
+  other.runs = {NewRun(PlainHeader(RunNo(1)))};
+  other.items = {{kTenant, "news", "c", "4"}};
+  EXPECT_CODE(runs().Commit(other), Code::kConflict);
+  harness_->CrashAndReopen();
+  EXPECT_EQ(ItemsOf(queues(), kTenant, "news"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(ItemsOf(queues(), TenantId("t2"), "news"), std::vector<std::string>{"a"});
+  const auto first = queues().admin().GetItem(kTenant, "news", "a");
+  EXPECT_EQ(first->payload, R"({"n": 1})");
+  EXPECT_EQ(first->item.max_attempts, 7);
+  for (const QueuedItem& bad :
+       {QueuedItem{TenantId(""), "news", "x", "1"}, QueuedItem{kTenant, "a queue", "x", "1"},
+        QueuedItem{kTenant, "news", "", "1"}, QueuedItem{kTenant, "news", "x", "{"}}) {
+    Round refused = NextRound();
+    refused.items = {bad};
+    EXPECT_CODE(runs().Commit(refused), Code::kInvalidArgument);
+  }
+}
+
+TEST_P(Conformance, ItemsThatFindTheirQueueFullAreLeftOutOfARoundThatIsCommitted) {
+  Own();
+  EXPECT_OK(queues().admin().Configure(kTenant, "news", {.max_depth = 2}));
+  Round round = NextRound();
+  round.runs = {NewRun(PlainHeader(RunNo(1)))};
+  for (const char* const id : {"a", "b", "c"}) round.items.push_back({kTenant, "news", id, "1"});
+  EXPECT_OK(Commit(round));
+  EXPECT_EQ(ItemsOf(queues(), kTenant, "news"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_OK(runs().LoadRun(kTenant, RunNo(1)));
+
+  const TenantId crowded("crowded");
+  for (std::int64_t i = 0; i < task_queue::kMaxQueues; ++i)
+    EXPECT_OK(queues().admin().Configure(crowded, "q" + std::to_string(i), {}));
+  Round next = NextRound();
+  next.runs = {NewRun(PlainHeader(RunNo(2)))};
+  next.items = {{crowded, "news", "a", "1"}, {crowded, "q0", "a", "1"}};
+  EXPECT_OK(Commit(next));
+  EXPECT_EQ(ItemsOf(queues(), crowded, "q0"), std::vector<std::string>{"a"});
+  EXPECT_OK(runs().LoadRun(kTenant, RunNo(2)));
+}
+
 TEST_P(Conformance, UpdateOfARunThatIsNotThereChangesNothing) {
   Own();
   Round round = NextRound();

@@ -9,6 +9,7 @@ class MemoryHarness final : public Harness {
  public:
   Database& db() override { return *db_; }
   WorkerStore& workers() override { return db_->workers(); }
+  task_queue::Queues& queues() override { return db_->queues(); }
   void CrashAndReopen() override { db_ = store_memory::Open(storage_, clock); }
 
  private:

@@ -18,6 +18,7 @@ class SqliteHarness final : public Harness {
   SqliteHarness() { Reopen(); }
   Database& db() override { return *db_; }
   WorkerStore& workers() override { return db_->workers(); }
+  task_queue::Queues& queues() override { return db_->queues(); }
 
   /// Goes on with what is on disk now: the copies know nothing of what the old connections would
   /// still do when they close.
@@ -51,6 +52,7 @@ class MemoryHarness final : public Harness {
  public:
   Database& db() override { return *db_; }
   WorkerStore& workers() override { return db_->workers(); }
+  task_queue::Queues& queues() override { return db_->queues(); }
   void CrashAndReopen() override { db_ = store_memory::Open(storage_, clock); }
 
  private:

@@ -258,6 +258,7 @@ class PowerCutHarness final : public Harness {
   PowerCutHarness() { Reopen(); }
   store::Database& db() override { return *db_; }
   store::WorkerStore& workers() override { return db_->workers(); }
+  task_queue::Queues& queues() override { return db_->queues(); }
   void CrashAndReopen() override {
     vfs_.StopAfter(0);
     db_.reset();
@@ -277,6 +278,7 @@ class MemoryHarness final : public Harness {
  public:
   store::Database& db() override { return *db_; }
   store::WorkerStore& workers() override { return db_->workers(); }
+  task_queue::Queues& queues() override { return db_->queues(); }
   void CrashAndReopen() override { db_ = store_memory::Open(storage_, clock); }
 
  private:

@@ -375,6 +375,7 @@ TEST_F(QueueStatements, ItemsAreFoundByIndexWithoutScanOrSort) {
          "queue_item_lease (tenant_id=? AND queue=? AND lease_boot=? AND lease_until<?)");
   expect(kFirstLease, "queue_item_lease (tenant_id=? AND queue=? AND lease_boot=?)");
   expect(kOver, "queue_item_over (tenant_id=? AND queue=? AND state=? AND ended_at<?)");
+  expect(kDeadAfter, "queue_item_over (tenant_id=? AND queue=? AND state=? AND ended_at>?)");
   expect(kAnyOver, "queue_item_over (tenant_id=? AND queue=? AND state=? AND ended_at<?)");
   expect(kItem, "PRIMARY KEY (tenant_id=? AND queue=? AND item_no=?)");
   expect(kItemById, "queue_item_id (tenant_id=? AND queue=? AND id=?)");
@@ -395,6 +396,11 @@ TEST_F(QueueStatements, BatchCostsAFixedNumberAndAFewForEachItem) {
   for (const int size : {1, 10, 100, 1'000}) {
     EXPECT_EQ(Count([&](auto& q) { EXPECT_OK(Enqueue(q, Items(next, size))); }), 8 + 2 * size);
     next += size;
+    const auto of_round = Items(1'000'000 + next, size);
+    EXPECT_EQ(Count([&](auto& q) {
+                EXPECT_EQ(q.EnqueueWhatFits(of_round, task_queue::Digests(of_round)).value(), 0U);
+              }),
+              8 + 2 * size);
     std::vector<ClaimedItem> claimed;
     EXPECT_EQ(
         Count([&](auto& q) {

@@ -55,6 +55,31 @@ TEST_P(QueueConformance, RedriveTakesOneOrThoseThatFitOrAll) {
   QUEUE_EXPECT_CODE(admin().Redrive(kTenant, "none", {}), kNotFound);
 }
 
+TEST_P(QueueConformance, SurveyListsTheDeadOfAllTenantsInTheOrderOfTheirDeath) {
+  MakeDead("b");
+  clock().Advance(seconds(1));
+  MakeDead("a");
+  QUEUE_EXPECT_OK(Push("alive"));
+  QUEUE_EXPECT_OK(Push({.id = "c", .payload = "{}"}, "other", TenantId("t2")));
+  std::vector<std::string> names;
+  for (const TenantQueue& q : *survey().ListAll())
+    names.push_back(fmt::format("{}/{} {} {} {}", q.tenant.value, q.record.name, q.record.pending,
+                                q.record.dead, q.record.failed));
+  EXPECT_EQ(names, (std::vector<std::string>{kTenant.value + "/q 1 2 2", "t2/other 1 0 0"}));
+
+  const auto page = survey().ListDead(kTenant, "q", {}, 1);
+  EXPECT_EQ(IdsOf(page), Ids{"b"});
+  const QueueSurvey::DeadAfter after{page->back().ended_at, page->back().no};
+  EXPECT_EQ(IdsOf(survey().ListDead(kTenant, "q", after, 1'000)), Ids{"a"});
+  // Inclusive of its time, whatever its number.
+  EXPECT_EQ(IdsOf(survey().ListDead(kTenant, "q", {after.ended_at}, 1'000)), (Ids{"b", "a"}));
+  EXPECT_EQ(IdsOf(survey().ListDead(TenantId("t2"), "q", {}, 10)), Ids{});
+  EXPECT_EQ(admin().Redrive(kTenant, "q", {.ids = {"b"}})->count, 1);
+  EXPECT_EQ(IdsOf(survey().ListDead(kTenant, "q", {}, 10)), Ids{"a"});
+  QUEUE_EXPECT_CODE(survey().ListDead(kTenant, "q", {}, 1'001), kInvalidArgument);
+  QUEUE_EXPECT_CODE(survey().ListDead(TenantId(""), "q", {}, 1), kInvalidArgument);
+}
+
 TEST_P(QueueConformance, PurgeRemovesItemsAndIdsOutliveThem) {
   MakeDead("dead");
   for (const char* const id : {"a", "b", "held"}) QUEUE_EXPECT_OK(Push(id));

@@ -117,6 +117,16 @@ struct RunKey {
   auto operator<=>(const RunKey&) const = default;
 };
 
+/// News of a round that somebody takes out of a durable queue of the same database.
+struct QueuedItem {
+  TenantId tenant;
+  std::string queue;
+  /// As task_queue::NewItem has them.
+  std::string id;
+  std::string payload;
+  int max_attempts = 0;
+};
+
 /// One transaction of the engine.
 struct Round {
   /// For each shard touched: the term held and the number of THIS round (stored round + 1).
@@ -130,6 +140,9 @@ struct Round {
   std::vector<std::int64_t> consumed;
   /// The latest answer to a key stands.  An answer to a row that still waits consumes it.
   std::vector<Answer> answers;
+  /// Enqueued in this order; one with a known id changes nothing.  What finds its queue full, or no
+  /// room for its queue, is left out, with a warning in the log: no round fails for it.
+  std::vector<QueuedItem> items;
   Instant now{};
 };
 

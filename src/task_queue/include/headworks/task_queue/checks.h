@@ -24,6 +24,7 @@ Status CheckId(const TenantId& tenant, std::string_view queue, std::string_view 
 /// `allowed` = the states that the call is for.
 Status CheckFilter(const TenantId& tenant, std::string_view queue, const ItemFilter& filter,
                    std::span<const ItemState> allowed);
+/// A limit of rows, of Sweep or ListDead.
 Status CheckSweep(std::size_t limit);
 
 /// `settings` with `change`; kInvalidArgument names what is out of bounds.

@@ -11,6 +11,7 @@ class Queues {
   virtual ~Queues() = default;
   virtual TaskQueue& tasks() = 0;
   virtual QueueAdmin& admin() = 0;
+  virtual QueueSurvey& survey() = 0;
   /// Rings for what any process made available.
   virtual Bell& bell() = 0;
 };

@@ -333,4 +333,29 @@ class QueueAdmin {
   virtual Result<Swept> Sweep(std::size_t limit) = 0;
 };
 
+struct TenantQueue {
+  TenantId tenant;
+  /// `oldest_age` and the rates are not made.
+  QueueRecord record;
+};
+
+/// What an engine asks about the queues of all tenants.  Reads only; threads and errors as for
+/// TaskQueue.
+class QueueSurvey {
+ public:
+  virtual ~QueueSurvey() = default;
+
+  /// By tenant, then name.
+  virtual Result<std::vector<TenantQueue>> ListAll() = 0;
+  /// Dead items by when they died, then number: those behind `after` in that order, at most
+  /// `limit` (1 to 1,000).  What dies later stands behind all that died before.  None if there is
+  /// no such queue.
+  struct DeadAfter {
+    Instant ended_at = Instant::min();
+    ItemNo no{};
+  };
+  virtual Result<std::vector<ItemRecord>> ListDead(const TenantId& tenant, std::string_view queue,
+                                                   const DeadAfter& after, std::size_t limit) = 0;
+};
+
 }  // namespace headworks::task_queue

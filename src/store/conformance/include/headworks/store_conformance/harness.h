@@ -11,6 +11,7 @@
 #include "headworks/base/time.h"
 #include "headworks/store/run_store.h"
 #include "headworks/store/worker_store.h"
+#include "headworks/task_queue/queues.h"
 
 /// One suite for every store.  An adapter's test links `headworks_store_conformance` and says
 ///
@@ -36,6 +37,7 @@ class Harness {
   virtual Database& db() = 0;
   /// Of the same database.
   virtual WorkerStore& workers() = 0;
+  virtual task_queue::Queues& queues() = 0;
   /// Drops the database as a kill would, and opens it again on the same disk.
   virtual void CrashAndReopen() = 0;
 
@@ -58,6 +60,7 @@ class Conformance : public testing::TestWithParam<Store> {
   WorkflowStore& workflows() { return harness_->db().workflows(); }
   LimitStore& limits() { return harness_->db().limits(); }
   WorkerStore& workers() { return harness_->workers(); }
+  task_queue::Queues& queues() { return harness_->queues(); }
 
   /// Acquires `kShard` and keeps the guard.
   void Own();

@@ -72,6 +72,7 @@ class QueueConformance : public testing::TestWithParam<Adapter> {
 
   TaskQueue& tasks() { return harness_->queues().tasks(); }
   QueueAdmin& admin() { return harness_->queues().admin(); }
+  QueueSurvey& survey() { return harness_->queues().survey(); }
   ManualClock& clock() { return harness_->clock; }
 
   Result<Enqueued> Push(NewItem item, const std::string& queue = "q",
