@@ -37,7 +37,8 @@ ARROWS = {
     "worker_api": ["base", "model", "executor", "log_store"],
     "executor_queue": ["base", "model", "executor", "log_store", "worker_api"],
     "dispatch": ["base", "model", "executor", "dispatcher", "task_queue"],
-    "engine": ["base", "metrics", "model", "store", "dispatcher", "executor", "control"],
+    "alert": ["base", "model", "store", "task_queue"],
+    "engine": ["base", "metrics", "model", "store", "dispatcher", "executor", "control", "alert"],
     **{subject: ["base", "model", "spec", "expr", *PORTS] for subject in SUBJECTS},
     "worker": ["base", "model", "author", "executor", "executor_inline", "executor_process",
                "log_store", "worker_api"],
@@ -46,11 +47,12 @@ ARROWS = {
 }
 ARROWS["runner"] = ["base", "metrics", "expr", "model", "author", "spec", *PORTS, "log_store",
                     "log_store_sqlite", "artifact_store", "artifact_store_files", *STORES,
-                    *EXECUTORS, "token", "worker_api", "dispatch", "engine", *SUBJECTS]
+                    *EXECUTORS, "token", "worker_api", "alert", "dispatch", "engine",
+                    *SUBJECTS]
 ARROWS["run_queue"] = ["base", "model", "runner", "spec", "task_queue"]
 # Surfaces start and command over `control`, and read over the query half of `store`.
 SURFACE = ["base", "metrics", "metrics_http", "expr", "model", "author", "spec", "control", "store",
-           "task_queue", "log_store", "artifact_store", "runner", "token", "worker_api", "worker",
+           "alert", "task_queue", "log_store", "artifact_store", "runner", "token", "worker_api", "worker",
            "rpc", "run_queue", "server"]
 ARROWS["cli"] = ARROWS["python"] = SURFACE
 ARROWS["bin"] = [*SURFACE, "cli"]

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "headworks/alert/alert.h"
 #include "headworks/engine/engine.h"
 #include "headworks/executor/attempt_log.h"
 
@@ -39,6 +40,10 @@ void Engine::Perform(const store::Round& round, std::vector<Work>& works) {
   stats_.rows += round_rows_;
   stats_.round_rows.Observe(static_cast<double>(round_rows_));
   stats_.inbox_messages += round.consumed.size();
+  for (const store::QueuedItem& item : round.items)
+    if (item.queue == options_.alert_queues.front())
+      ++(alert::KindOf(item.id) == alert::kRunStuck ? stats_.alerts_of_runs
+                                                    : stats_.alerts_of_tasks);
   PerformEffects(works);
 }
 

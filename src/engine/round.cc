@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "headworks/alert/alert.h"
 #include "headworks/engine/engine.h"
 
 namespace headworks::engine {
@@ -240,6 +241,8 @@ void Engine::MarkStuck() {
   store::Round round{.guards = {{guard.shard, guard.term, RoundNo(guard.round.value + 1)}},
                      .lease_ttl = options_.lease_ttl,
                      .now = clock_.Now()};
+  if (!options_.alert_queues.empty())
+    alert::AddItems(alert::OfStuckRun(write.header), options_.alert_queues, round.items);
   round.runs.push_back(std::move(write));
   pending_.emplace(Pending{.round = std::move(round), .works = {}});
   TryCommit();
@@ -699,6 +702,8 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
       continue;
     }
     round.runs.push_back(WriteOf(slot, round.now));
+    if (!options_.alert_queues.empty())
+      AddAlerts(*slot.run.workflow, round.runs.back(), round.items);
   }
   for (const Work& work : works) {
     if (work.inbox_id == 0) continue;
@@ -711,6 +716,18 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
     round.guards.push_back({shard, guard.term, RoundNo(guard.round.value + 1)});
   }
   return round;
+}
+
+void Engine::AddAlerts(const model::Workflow& workflow, const store::RunWrite& write,
+                       std::vector<store::QueuedItem>& items) const {
+  for (const auto& task : write.tasks) {
+    if (task.row.state != model::TaskState::kFailed) continue;
+    const auto last =
+        std::ranges::find(write.attempts, task.row.epoch, &model::AttemptRecord::epoch);
+    const auto alert = alert::OfTask(write.header, workflow.task(task.row.task), task.row,
+                                     last == write.attempts.end() ? nullptr : &*last);
+    if (alert) alert::AddItems(*alert, options_.alert_queues, items);
+  }
 }
 
 void Engine::Answer(std::vector<Work>& works) {

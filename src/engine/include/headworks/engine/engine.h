@@ -68,6 +68,9 @@ struct EngineOptions {
   /// Words that wait for theirs; beyond it Hear answers kAskAgain at once.
   std::size_t max_waiting_words = 100'000;
   std::size_t max_waiting_word_bytes = std::size_t{64} << 20;
+  /// Durable queues, of the tenant each is about, that alerts of failed tasks and stuck runs are
+  /// put into by the round that writes the failure.  None = no alerts.
+  std::vector<std::string> alert_queues;
 };
 
 /// One committed change, for whoever watches.  What it refers to lives until the call returns.
@@ -383,6 +386,8 @@ class Engine final : public executor::AttemptSink,
   void QueueAgain(Slot& slot, TaskNo task);
   void MarkStuck();
   store::Round BuildRound(const std::vector<Work>& works);
+  void AddAlerts(const model::Workflow& workflow, const store::RunWrite& write,
+                 std::vector<store::QueuedItem>& items) const;
   store::RunWrite WriteOf(Slot& slot, Instant now) const;
   static store::Answer AnswerOf(const Work& work);
   void Rollback();

@@ -36,6 +36,8 @@ struct EngineStats {
   std::uint64_t fenced = 0;  // told to stop: another one held the attempt, or it was over
   std::uint64_t commits_failed = 0;
   std::uint64_t inbox_messages = 0;
+  std::uint64_t alerts_of_tasks = 0;
+  std::uint64_t alerts_of_runs = 0;
   std::uint64_t permits_astray = 0;  // that an audit found with nobody, or not stored: a bug
   std::array<std::uint64_t, 6> runs_ended{};      // by RunState
   std::array<std::uint64_t, 9> attempts_ended{};  // by Verdict

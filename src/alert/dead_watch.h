@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "headworks/alert/alert.h"
+#include "headworks/task_queue/queues.h"
+
+namespace headworks::alert {
+
+/// Writes an alert for each item that dies, in whatever process.
+///
+/// Nothing stored says how far it came: an item whose alert has a known id was alerted.  So the
+/// first look at a queue goes over all its dead items, and the queues of alerts remember ids for as
+/// long as dead items are kept.  From then on only what died since is read.
+///
+/// Threads.  One.
+/// Bounds.  A look goes over kMostAtOnce items at most.
+class DeadWatch {
+ public:
+  static constexpr std::size_t kMostAtOnce = 10'000;
+
+  DeadWatch(task_queue::Queues& queues, std::vector<std::string> targets)
+      : queues_(queues), targets_(std::move(targets)) {}
+
+  struct Looked {
+    std::uint64_t written = 0;
+    /// The bound was reached: look again at once.
+    bool more = false;
+  };
+  /// `all`: what the survey lists.  An error leaves the rest of that queue to the next look.
+  Result<Looked> Look(std::span<const task_queue::TenantQueue> all);
+
+ private:
+  using Key = std::pair<TenantId, std::string>;
+  /// How far a queue was looked through.
+  struct Seen {
+    /// failed, dead, enqueued: as long as they stay, nothing died.
+    std::optional<std::tuple<std::int64_t, std::int64_t, std::int64_t>> figures;
+    /// When the last one died, and those that died at that time.
+    Instant last = Instant::min();
+    std::set<task_queue::Claim> at_last{};
+    /// Within a look that was cut short.
+    std::optional<task_queue::QueueSurvey::DeadAfter> resume{};
+  };
+
+  bool IsTarget(const std::string& queue) const;
+  Status LookAt(const task_queue::TenantQueue& queue, Seen& seen, std::size_t& budget,
+                std::uint64_t& written);
+  Status Write(const task_queue::TenantQueue& queue, std::vector<Alert> alerts, bool may_be_known,
+               std::uint64_t& written);
+  Status KeepIds(const TenantId& tenant, const std::string& target, Duration window);
+
+  task_queue::Queues& queues_;
+  const std::vector<std::string> targets_;
+  std::map<Key, Seen> seen_;
+  /// For how long ids are known to be kept.
+  std::map<Key, Duration> windows_;
+};
+
+}  // namespace headworks::alert

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "headworks/base/ids.h"
+#include "headworks/base/time.h"
+#include "headworks/model/run.h"
+#include "headworks/model/step.h"
+#include "headworks/store/run_store.h"
+#include "headworks/task_queue/task_queue.h"
+
+/// What people are told without asking: what failed for good, so that nothing happens by itself any
+/// more.  An alert is an item of a durable queue of the tenant that it is about (I13).
+namespace headworks::alert {
+
+/// Where alerts wait for the command.
+inline constexpr char kCommandQueue[] = "headworks-alerts";
+/// How often the command is run for an alert before it is given up.
+inline constexpr int kCommandAttempts = 6;
+/// Of an attempt's error.
+inline constexpr std::size_t kMaxErrorBytes = 1'024;
+
+/// What became known of one thing that failed.  The same thing has the same id and payload.
+struct Alert {
+  TenantId tenant;
+  /// "dead_letter:mail:17-42": what it is, and of what.
+  std::string id;
+  /// JSON object; docs/alerts.md lists the members.
+  std::string payload;
+};
+
+/// An item that used up its attempts.
+Alert OfDeadItem(const TenantId& tenant, std::string_view queue,
+                 const task_queue::ItemRecord& item);
+/// A task that is written in a round: none unless it ended failed in it, not by hand, and may not
+/// fail.  `last`: its attempt that ended in the same round, if one did.
+std::optional<Alert> OfTask(const model::RunHeader& run, const model::Task& task,
+                            const model::StoredTask& row, const model::AttemptRecord* last);
+/// A run that was set aside as stuck.
+Alert OfStuckRun(const model::RunHeader& run);
+/// One that somebody asked for; `id` makes it another each time.
+Alert OfTest(const TenantId& tenant, std::string_view id, std::string_view actor, Instant at);
+
+inline constexpr std::string_view kDeadLetter = "dead_letter";
+inline constexpr std::string_view kTaskFailed = "task_failed";
+inline constexpr std::string_view kRunStuck = "run_stuck";
+inline constexpr std::string_view kTest = "test";
+/// What an alert is about, which its id begins with: one of these.
+std::string_view KindOf(std::string_view id);
+
+/// kInvalidArgument: no queue of alerts can be called so.  Empty is none, and passes.
+Status CheckQueue(std::string_view queue);
+/// The queues that alerts go to.
+std::vector<std::string> QueuesOf(bool has_command, const std::string& queue);
+/// Deliveries of an alert in `queue`; 0 = the queue's own.
+int AttemptsIn(std::string_view queue);
+/// Adds it to a round, once for each of `queues`.
+void AddItems(const Alert& alert, std::span<const std::string> queues,
+              std::vector<store::QueuedItem>& items);
+
+}  // namespace headworks::alert
