@@ -38,6 +38,7 @@ class CommandTree {
     AddWorkflow();
     AddPool();
     AddQueue();
+    AddAlerts();
     AddUp();
     AddWorker();
     AddRunner();
@@ -362,6 +363,16 @@ class CommandTree {
                      });
   }
 
+  void AddAlerts() {
+    CLI::App& alerts = Group("alerts", "What people are told without asking");
+    Leaf(alerts, "list", "The newest, and what became of them",
+         [this](const Context& context) { return ListAlerts(context, alerts_limit_); })
+        .add_option("--limit", alerts_limit_, "At most so many")
+        ->check(NumberFrom(1, 100'000))
+        ->capture_default_str();
+    Leaf(alerts, "test", "Send one, and say what came of it", TestAlert);
+  }
+
   void AddUp() {
     CLI::App& up = Leaf(app_, "up", "Be the engine until SIGTERM or Ctrl-C",
                         [this](const Context& context) { return Up(context, folder_); });
@@ -477,6 +488,7 @@ class CommandTree {
   RunnerArgs runner_;
   WorkersArgs workers_;
   int limit_ = 0;
+  std::size_t alerts_limit_ = 50;
   bool prune_dry_run_ = false;
   bool migrate_dry_run_ = false;
   std::vector<std::string> files_;

@@ -98,6 +98,11 @@ Result<Exit> ListPools(const Context& context);
 /// With those who hold its permits.
 Result<Exit> ShowPool(const Context& context, const std::string& name);
 
+/// The newest `limit`.
+Result<Exit> ListAlerts(const Context& context, std::size_t limit);
+/// Sends one, and says what came of it.
+Result<Exit> TestAlert(const Context& context);
+
 /// `folder` may be empty.
 Result<Exit> Up(const Context& context, const std::string& folder);
 

@@ -7,7 +7,8 @@ namespace headworks::cli {
 /// What the program tells its caller; the whole list, as `headworks --help` prints it.
 enum class Exit : int {
   kOk = 0,
-  /// A run that this command waited for did not succeed; a file is not formatted.
+  /// A run or an alert command that this command waited for did not succeed; a file is not
+  /// formatted.
   kRunFailed = 1,
   /// The command line, a file or a setting is wrong.
   kUsage = 2,

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <set>
 
+#include "headworks/alert/alert.h"
 #include "headworks/base/tenant.h"
 #include "headworks/base/text.h"
 #include "headworks/base/time.h"
@@ -421,6 +422,31 @@ constexpr Setting kSettings[] = {
          pools.push_back(fmt::format("{}={}", pool, permits));
        return fmt::format("{}", fmt::join(pools, ","));
      }},
+    {"alert_command", "shell command",
+     "What `headworks up` runs for each alert, which is its standard input: an item is dead, a "
+     "task "
+     "ended failed, a run is stuck. Empty = nothing.",
+     "",
+     [](Settings& s, std::string_view t) {
+       s.runner.alert_command = t;
+       return Status();
+     },
+     GetText<&R::alert_command>},
+    {"alert_timeout", "duration", "After so long the alert command is ended, and has failed.", "",
+     [](Settings& s, std::string_view t) -> Status {
+       HEADWORKS_TRY(ParseTime(t, 100, s.runner.alert_timeout));
+       return s.runner.alert_timeout <= std::chrono::hours(1) ? Status() : Bad(t, "at most 1h");
+     },
+     GetDuration<&R::alert_timeout>},
+    {"alert_queue", "name",
+     "Alerts become items of this durable queue of the tenant that they are about. Empty = none.",
+     "",
+     [](Settings& s, std::string_view t) -> Status {
+       HEADWORKS_TRY(alert::CheckQueue(t));
+       s.runner.alert_queue = t;
+       return {};
+     },
+     GetText<&R::alert_queue>},
     {"drain_timeout", "duration",
      "How long leaving waits for running tasks before it stops them; they run again later.", "",
      SetDuration<&R::drain_timeout, 0>, GetDuration<&R::drain_timeout>},

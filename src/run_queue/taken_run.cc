@@ -134,6 +134,9 @@ Result<std::unique_ptr<Runner>> TakenRun::OpenEngine() {
   options.scratch_dir.clear();  // beside its store
   options.artifact_dir.clear();
   options.drain_timeout = Duration(0);
+  // Who put the run into the queue is told of its end, by the store that the queue is in.
+  options.alert_command.clear();
+  options.alert_queue.clear();
   options.stop_commands_at = KillAt();
   HEADWORKS_ASSIGN(auto engine, Runner::Open(std::move(options)));
   const std::scoped_lock lock(mutex_);

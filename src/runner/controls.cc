@@ -7,6 +7,8 @@
 #include <set>
 #include <thread>
 
+#include "headworks/alert/alert.h"
+
 namespace headworks {
 namespace {
 
@@ -104,18 +106,52 @@ bool AreTaken(const std::vector<WorkerOrder>& asked, const std::vector<WorkerOrd
 
 Result<control::WorkersCommanded> StoredControl::CommandWorkers(
     const control::WorkerCommand& command, Duration timeout) {
-  HEADWORKS_ASSIGN(const auto orders, OrdersOf(command, workers_, clock_.Now()));
+  HEADWORKS_ASSIGN(const auto orders, OrdersOf(command, ports_.workers, ports_.clock.Now()));
   control::WorkersCommanded done{.names = {orders.names.begin(), orders.names.end()}};
   done.taken = orders.all.empty();
   if (done.taken) return done;
-  HEADWORKS_TRY(workers_.Order(orders.all));
-  const Duration deadline = clock_.Monotonic() + timeout;
+  HEADWORKS_TRY(ports_.workers.Order(orders.all));
+  const Duration deadline = ports_.clock.Monotonic() + timeout;
   for (;;) {
-    HEADWORKS_ASSIGN(const auto known, workers_.ListOrders(command.tenant));
+    HEADWORKS_ASSIGN(const auto known, ports_.workers.ListOrders(command.tenant));
     done.taken = AreTaken(orders.all, known);
-    if (done.taken || clock_.Monotonic() >= deadline) return done;
-    std::this_thread::sleep_for(kAskOrders);  // tidy-allow(sleep): the engine's roster takes it
+    if (done.taken || ports_.clock.Monotonic() >= deadline) return done;
+    std::this_thread::sleep_for(kAskInterval);  // tidy-allow(sleep): the engine's roster takes it
   }
+}
+
+Result<std::vector<control::AlertTested>> StoredControl::TestAlert(const TenantId& tenant,
+                                                                   std::string_view actor,
+                                                                   Duration timeout) {
+  if (ports_.alert_queues.empty())
+    return Error{Code::kInvalidArgument,
+                 "no alerts are configured here; set alert_command or alert_queue, as for "
+                 "`headworks up`"};
+  const Instant now = ports_.clock.Now();
+  const alert::Alert test = alert::OfTest(tenant, NewUuidV7(now, ports_.random), actor, now);
+  for (const std::string& queue : ports_.alert_queues) {
+    // The first failure is the answer.
+    const task_queue::NewItem item{
+        .id = test.id,
+        .payload = test.payload,
+        .max_attempts = queue == alert::kCommandQueue ? 1 : alert::AttemptsIn(queue)};
+    HEADWORKS_TRY(ports_.queues.tasks().Enqueue(tenant, queue, {&item, 1}));
+  }
+  const Duration deadline = ports_.clock.Monotonic() + timeout;
+  std::vector<control::AlertTested> tested;
+  for (const std::string& queue : ports_.alert_queues)
+    for (const bool is_command = queue == alert::kCommandQueue;;) {
+      HEADWORKS_ASSIGN(const auto known, ports_.queues.admin().GetItem(tenant, queue, test.id));
+      const bool over = known.item.state != task_queue::ItemState::kPending &&
+                        known.item.state != task_queue::ItemState::kProcessing;
+      if (!is_command || over || ports_.clock.Monotonic() >= deadline) {
+        tested.push_back(
+            {queue, is_command, std::string(StateName(known.item.state)), known.item.reason});
+        break;
+      }
+      std::this_thread::sleep_for(kAskInterval);  // tidy-allow(sleep): an engine runs the command
+    }
+  return tested;
 }
 
 Result<control::Started> EngineControl::Start(const control::StartRequest& request,
@@ -161,15 +197,15 @@ Status InboxControl::Execute(const control::Command& command, Duration timeout) 
 }
 
 Result<store::Answer> InboxControl::Ask(store::InboxRow row, Duration timeout) {
-  row.dedupe_key = NewUuidV7(clock_.Now(), random_);
-  row.appended_at = clock_.Now();
+  row.dedupe_key = NewUuidV7(ports_.clock.Now(), ports_.random);
+  row.appended_at = ports_.clock.Now();
   HEADWORKS_TRY(database_.inbox().Append({&row, 1}));
-  const Duration deadline = clock_.Monotonic() + timeout;
+  const Duration deadline = ports_.clock.Monotonic() + timeout;
   for (;;) {
     HEADWORKS_ASSIGN(auto answer, database_.inbox().GetAnswer(row.tenant, row.dedupe_key));
     if (answer && answer->error) return *answer->error;
     if (answer) return *std::move(answer);
-    if (clock_.Monotonic() >= deadline)
+    if (ports_.clock.Monotonic() >= deadline)
       return Error{Code::kUnavailable,
                    fmt::format("no engine answered within {}; what was asked is stored and will "
                                "happen when one runs (headworks up)",

@@ -1,33 +1,50 @@
 #pragma once
 
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "headworks/base/random.h"
 #include "headworks/base/time.h"
 #include "headworks/control/control.h"
 #include "headworks/engine/engine.h"
 #include "headworks/store/run_store.h"
 #include "headworks/store/worker_store.h"
+#include "headworks/task_queue/queues.h"
 
 namespace headworks {
 
-/// Commands of workers go by the store, wherever the engine is.
+/// What every control works with; all borrowed.
+struct ControlPorts {
+  store::WorkerStore& workers;
+  task_queue::Queues& queues;
+  Clock& clock;
+  Random& random;
+  /// That alerts go to.
+  std::vector<std::string> alert_queues;
+};
+
+/// Commands of workers and test alerts go by the store, wherever the engine is.
 class StoredControl : public control::Control {
  public:
   Result<control::WorkersCommanded> CommandWorkers(const control::WorkerCommand& command,
                                                    Duration timeout) final;
+  Result<std::vector<control::AlertTested>> TestAlert(const TenantId& tenant,
+                                                      std::string_view actor,
+                                                      Duration timeout) final;
 
  protected:
-  StoredControl(store::WorkerStore& workers, Clock& clock) : workers_(workers), clock_(clock) {}
+  explicit StoredControl(ControlPorts ports) : ports_(std::move(ports)) {}
 
- private:
-  store::WorkerStore& workers_;
-  Clock& clock_;
+  const ControlPorts ports_;
 };
 
 /// Control over the engine of this process: by its mailbox.
 class EngineControl final : public StoredControl {
  public:
-  EngineControl(engine::Engine& engine, store::WorkerStore& workers, Clock& clock)
-      : StoredControl(workers, clock), engine_(engine) {}
+  EngineControl(engine::Engine& engine, ControlPorts ports)
+      : StoredControl(std::move(ports)), engine_(engine) {}
   Result<control::Started> Start(const control::StartRequest& request, Duration timeout) override;
   Status Execute(const control::Command& command, Duration timeout) override;
 
@@ -38,8 +55,8 @@ class EngineControl final : public StoredControl {
 /// Control over an engine somewhere else: by the store's inbox, and by asking for the answer.
 class InboxControl final : public StoredControl {
  public:
-  InboxControl(store::Database& database, store::WorkerStore& workers, Clock& clock, Random& random)
-      : StoredControl(workers, clock), database_(database), clock_(clock), random_(random) {}
+  InboxControl(store::Database& database, ControlPorts ports)
+      : StoredControl(std::move(ports)), database_(database) {}
   Result<control::Started> Start(const control::StartRequest& request, Duration timeout) override;
   Status Execute(const control::Command& command, Duration timeout) override;
 
@@ -47,8 +64,6 @@ class InboxControl final : public StoredControl {
   Result<store::Answer> Ask(store::InboxRow row, Duration timeout);
 
   store::Database& database_;
-  Clock& clock_;
-  Random& random_;
 };
 
 }  // namespace headworks

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "headworks/alert/alert.h"
 #include "headworks/model/attempt.h"
 #include "headworks/model/run.h"
 #include "headworks/runner/metrics.h"
@@ -244,6 +245,27 @@ constexpr Row kRows[] = {
     {"headworks_worker_words_stale_total", Type::kCounter, "",
      "Words of workers about attempts that were another's or over: they were told to stop.",
      Workers<&Q::stale_words>},
+
+    {"headworks_alerts_total", Type::kCounter, "about: dead_letter, task_failed, run_stuck",
+     "Alerts that were written, where they are wanted.",
+     [](const Figures& figures, Family& family) {
+       if (!figures.alerts) return;
+       Add(family, {{"about", std::string(alert::kDeadLetter)}}, figures.alerts->dead_letters);
+       Add(family, {{"about", std::string(alert::kTaskFailed)}}, figures.engine->alerts_of_tasks);
+       Add(family, {{"about", std::string(alert::kRunStuck)}}, figures.engine->alerts_of_runs);
+     }},
+    {"headworks_alert_commands_total", Type::kCounter, "outcome: succeeded, failed",
+     "Alert commands that ended; one may tell of many alerts.",
+     [](const Figures& figures, Family& family) {
+       if (!figures.alerts) return;
+       Add(family, {{"outcome", "succeeded"}}, figures.alerts->succeeded);
+       Add(family, {{"outcome", "failed"}}, figures.alerts->failed);
+     }},
+    {"headworks_alerts_given_up_total", Type::kCounter, "",
+     "Alerts for which the command failed each time.",
+     [](const Figures& figures, Family& family) {
+       if (figures.alerts) Add(family, {}, figures.alerts->given_up);
+     }},
 
     {"headworks_store_size_bytes", Type::kGauge, "file: database, wal, logs",
      "Bytes of the store on disk.",

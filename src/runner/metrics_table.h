@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "headworks/alert/alerter.h"
 #include "headworks/dispatch/dispatch_metrics.h"
 #include "headworks/engine/stats.h"
 #include "headworks/executor/executor.h"
@@ -21,6 +22,7 @@ struct Figures {
   std::optional<engine::EngineStats> engine;  // none: this process is not the engine
   std::vector<std::pair<std::string, executor::Metrics>> executors;
   std::optional<executor_queue::QueueFigures> workers;  // none: no task goes to workers
+  std::optional<alert::Alerter::Figures> alerts;        // none: nobody wants them
   dispatch::DispatchMetrics::Figures dispatch;
   /// Bytes on disk: "database", "wal", "logs".  Empty: the store is in memory.
   std::vector<std::pair<std::string, std::uint64_t>> store_files;

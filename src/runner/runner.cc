@@ -14,7 +14,10 @@
 #include <ranges>
 #include <thread>
 
+#include "alert_commands.h"
 #include "controls.h"
+#include "headworks/alert/alert.h"
+#include "headworks/alert/alerter.h"
 #include "headworks/artifact_store_files/file_artifact_store.h"
 #include "headworks/base/host.h"
 #include "headworks/base/json.h"
@@ -36,6 +39,7 @@
 #include "headworks/spec/params.h"
 #include "headworks/store_memory/memory_store.h"
 #include "headworks/store_sqlite/sqlite_store.h"
+#include "headworks/task_queue/checks.h"
 #include "headworks/task_queue/sweeper.h"
 #include "headworks/token/jwt_issuer.h"
 #include "janitor.h"
@@ -181,7 +185,12 @@ Status CheckOptions(const RunnerOptions& options) {
     return Error{Code::kInvalidArgument,
                  fmt::format("RunnerOptions::priority_ageing is {}us; give 0 for none, or more",
                              options.priority_ageing.count())};
-  return {};
+  if (options.alert_timeout < std::chrono::milliseconds(100) ||
+      options.alert_timeout > std::chrono::hours(1))
+    return Error{Code::kInvalidArgument,
+                 fmt::format("RunnerOptions::alert_timeout is {}us; give 100 ms to an hour",
+                             options.alert_timeout.count())};
+  return alert::CheckQueue(options.alert_queue);
 }
 
 }  // namespace
@@ -223,6 +232,9 @@ struct Runner::Parts {
   task_queue::Queues* queues = nullptr;   // of the database
   store::WorkerStore* workers = nullptr;  // of the database
   std::unique_ptr<task_queue::Sweeper> sweeper;
+  std::unique_ptr<AlertCommands>
+      alert_commands;                       // null: there is no command, or it is not run here
+  std::unique_ptr<alert::Alerter> alerter;  // null: nobody wants alerts
   std::unique_ptr<log_store::LogStore> logs;
   std::unique_ptr<artifact_store::ArtifactStore> artifacts;
   CompiledTasks compiled;
@@ -268,6 +280,11 @@ struct Runner::Parts {
   /// Attempts that end with this process, or that it has to see through.
   std::uint64_t LiveHere(const engine::EngineStats& stats) const;
   Status StartEngine();
+  Status StartAlerts();
+  std::vector<std::string> AlertQueues() const {
+    return alert::QueuesOf(!options.alert_command.empty(), options.alert_queue);
+  }
+  ControlPorts PortsOfControl() { return {*workers, *queues, clock, random, AlertQueues()}; }
 };
 
 Status Runner::Parts::OpenStores() {
@@ -481,6 +498,7 @@ Status Runner::Parts::TakeOwnership() {
   engine_options.start_tasks = options.start_tasks;
   engine_options.max_runs = options.max_runs_in_memory;
   engine_options.max_task_states = options.max_task_states_in_memory;
+  engine_options.alert_queues = AlertQueues();
   engine_options.ready_order = {.tenant_weights = options.tenant_weights,
                                 .ageing = options.priority_ageing};
   dispatcher = std::make_unique<dispatch::DefaultDispatcher>(
@@ -535,7 +553,27 @@ Status Runner::Parts::StartEngine() {
   watcher->Later([this] { SweepArtifacts(); });
   loop = std::make_unique<engine::EngineLoop>(*engine);
   loop->Start();
-  control = std::make_unique<EngineControl>(*engine, *workers, clock);
+  control = std::make_unique<EngineControl>(*engine, PortsOfControl());
+  return {};
+}
+
+Status Runner::Parts::StartAlerts() {
+  const auto targets = AlertQueues();
+  // Who opens for a command to a run has no time for it.
+  if (targets.empty() || !options.start_tasks) return {};
+  if (!options.alert_command.empty()) {
+    const std::string folder = (state_dir / "alerts").string();
+    HEADWORKS_ASSIGN(alert_commands,
+                     AlertCommands::Open({.command = options.alert_command,
+                                          .timeout = options.alert_timeout,
+                                          .supervisor_path = options.supervisor_path,
+                                          .state_dir = folder,
+                                          .store_id = Sha256Hex(folder).substr(0, 16)},
+                                         clock, *logger));
+  }
+  alerter =
+      std::make_unique<alert::Alerter>(targets, *queues, alert_commands.get(), clock, *logger);
+  alerter->Start();
   return {};
 }
 
@@ -558,6 +596,7 @@ Result<std::unique_ptr<Runner>> Runner::Open(RunnerOptions options) {
   HEADWORKS_TRY(p.CheckHeld());
   HEADWORKS_TRY(p.OpenExecutors());
   HEADWORKS_TRY(p.DeclarePools());  // a configuration that is refused has changed nothing
+  HEADWORKS_TRY(p.StartAlerts());
   HEADWORKS_TRY(p.StartEngine());
   for (const auto& workflow : p.registry->Workflows())
     if (workflow->name().tenant == p.options.tenant) HEADWORKS_TRY(runner->Register(workflow, ""));
@@ -572,7 +611,7 @@ Result<std::unique_ptr<Runner>> Runner::Attach(RunnerOptions options) {
   std::unique_ptr<Runner> runner(new Runner(std::move(parts)));
   Parts& p = *runner->parts_;
   HEADWORKS_TRY(p.OpenStores());
-  p.control = std::make_unique<InboxControl>(*p.database, *p.workers, p.clock, p.random);
+  p.control = std::make_unique<InboxControl>(*p.database, p.PortsOfControl());
   return runner;
 }
 
@@ -739,6 +778,11 @@ std::vector<ServiceHealth> Runner::Health() const {
   const std::string trouble = p.sweeper->trouble();
   all.push_back(
       {"queues", trouble.empty(), trouble.empty() ? "are swept" : "cannot be swept: " + trouble});
+  if (p.alerter) {
+    const std::string untold = p.alerter->trouble();
+    all.push_back({"alerts", untold.empty(),
+                   untold.empty() ? "are looked after" : "are not looked after: " + untold});
+  }
   if (p.roster) {
     const std::string unwritten = p.roster->trouble();
     all.push_back({"workers", unwritten.empty(),
@@ -756,6 +800,7 @@ std::vector<metrics::Family> Runner::Metrics() const {
     for (const auto& [key, executor] : p.executors)
       figures.executors.emplace_back(key, executor->GetMetrics());
     if (p.queue_executor) figures.workers = p.queue_executor->Figures();
+    if (p.alerter) figures.alerts = p.alerter->figures();
   }
   for (const auto& [file, suffix] : {std::pair("database", ""), {"wal", "-wal"}, {"logs", "-logs"}})
     if (std::error_code ec; !p.path.empty()) {
@@ -799,9 +844,12 @@ Status Runner::Shutdown() {
       if (!idle) (void)Drain(std::chrono::seconds(5)).has_value();  // their last words are stored
       p.loop->Stop();
     }
+    if (p.alerter) p.alerter->Close(p.options.drain_timeout);
     if (p.roster) p.roster->Close();  // before another engine writes the same rows
     if (auto closed = p.engine->Close(); !closed && status) status = closed;
   }
+  p.alerter.reset();
+  p.alert_commands.reset();
   p.sweeper.reset();
   p.roster.reset();
   p.control.reset();

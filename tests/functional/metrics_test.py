@@ -153,6 +153,9 @@ class MetricsTest(MonitoredCase):
         "headworks_worker_words_stale_total": (
             "src/executor_queue/tests/words_test.cc",
             "TEST_F(QueueTest, AStopAndARefusedTokenAnswerABeatAtOnce)"),
+        "headworks_alerts_given_up_total": (
+            "src/alert/tests/alerter_test.cc",
+            "TEST_F(AlerterTest, FailingCommandIsTriedLaterWhileOthersGoFirstAndIsGivenUpVisibly)"),
         "headworks_dispatch_at_capacity_total": (
             "src/runner/tests/metrics_test.cc",
             "TEST(MetricsTable, BufferHasADepthAndABoundAndCountsNoOfferTwice)"),
@@ -175,7 +178,8 @@ class MetricsTest(MonitoredCase):
         self.write("wide.yaml", gated("wide", 4))
         self.write("one.yaml", gated("one", 1))
         engine = self.monitored("--max-concurrent-tasks", "2", "--inline-threads", "1",
-                                "--dispatch-buffer-size", "8", "--dispatch-workers", "1")
+                                "--dispatch-buffer-size", "8", "--dispatch-workers", "1",
+                                "--alert-command", "cat > alert")
         version = self.hw("--version").stdout.split()[-1]
         self.assertEqual(self.value(engine, "headworks_build_info", version=version), 1)
         self.look(engine)
@@ -223,6 +227,8 @@ class MetricsTest(MonitoredCase):
             self.assertEqual(self.value(engine, name, queue="mail", **labels), wanted,
                              (name, labels))
         self.assertGreater(self.value(engine, "headworks_queue_oldest_seconds", queue="mail"), 0)
+        self.until_value(engine, "headworks_alerts_total", 1, about="dead_letter")
+        self.until_value(engine, "headworks_alert_commands_total", 2, outcome="succeeded")
         self.look(engine)
 
     def work(self, engine):
@@ -240,6 +246,7 @@ class MetricsTest(MonitoredCase):
                 ("headworks_attempts_finished_total", 1, {"verdict": "succeeded"}),
                 ("headworks_attempts_finished_total", 2, {"verdict": "retry"}),
                 ("headworks_offers_total", 3, {"disposition": "dispatched"}),
+                ("headworks_alerts_total", 1, {"about": "task_failed"}),
                 ("headworks_executor_attempts_executed_total", 3, {"executor": "process"}),
                 ("headworks_executor_attempts_failed_total", 2, {"executor": "process"}),
                 ("headworks_executor_attempts_max", 2, {"executor": "process"}),

@@ -81,6 +81,17 @@ struct WorkersCommanded {
   bool taken = false;
 };
 
+/// What became of a test alert in one queue that alerts go to.
+struct AlertTested {
+  std::string queue;
+  /// False: whoever takes it from the queue has it from there.
+  bool is_command = false;
+  /// Of the item: "completed" = the command succeeded, "dead" = it failed.
+  std::string state;
+  /// Why it failed.
+  std::string reason;
+};
+
 /// Starts runs and commands them, wherever their engine is.
 ///
 /// Threads.  All methods may be called concurrently; they return once the owner has committed the
@@ -95,6 +106,10 @@ class Control {
   /// such worker is known; kConflict: none that could drain is there; kAtCapacity.
   virtual Result<WorkersCommanded> CommandWorkers(const WorkerCommand& command,
                                                   Duration timeout) = 0;
+  /// Sends an alert that is none wherever the configuration of this process sends alerts; waits at
+  /// most `timeout` for an engine that runs the command.  kInvalidArgument: there are none.
+  virtual Result<std::vector<AlertTested>> TestAlert(const TenantId& tenant, std::string_view actor,
+                                                     Duration timeout) = 0;
 };
 
 std::string_view CommandKindName(CommandKind kind);

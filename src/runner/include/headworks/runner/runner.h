@@ -119,9 +119,19 @@ struct RunnerOptions {
   /// Is asked before the executor whether a warm worker takes an attempt.  Borrowed; nullptr = off.
   dispatcher::WarmPlacer* warm_placer = nullptr;
 
+  /// Is run by /bin/sh for an alert (an item that is dead, a task that ended failed, a run that is
+  /// stuck), of whatever tenant, with the alert as its standard input (docs/alerts.md).  Empty =
+  /// none.
+  std::string alert_command;
+  /// Then it is ended with all its processes, and has failed.  100 ms to an hour.
+  Duration alert_timeout = std::chrono::seconds(30);
+  /// Alerts become items of this durable queue of the tenant that they are about.  Empty = none.
+  std::string alert_queue;
+
   /// Continue unfinished runs when opening.  If false they stay as they are until the next Open.
   bool enable_recovery = true;
-  /// If false, commands (cancel, rerun, ...) are applied, but no task is started.
+  /// If false, commands (cancel, rerun, ...) are applied, but no task is started, nor the alert
+  /// command.
   bool start_tasks = true;
 
   /// How long Shutdown waits for live attempts before it stops them (they run again later and
