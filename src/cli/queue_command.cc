@@ -467,11 +467,10 @@ Result<Exit> AckItems(const Context& context, const QueueArgs& args) {
 
 Result<Exit> NackItems(const Context& context, const QueueArgs& args) {
   HEADWORKS_ASSIGN(const auto delay, Parse(args.delay));
-  return SettleItems(
-      context, args,
-      {.kind = args.hand_back ? Settlement::Kind::kHandBack : Settlement::Kind::kNack,
-       .reason = args.reason,
-       .delay = delay});
+  const auto kind = args.hand_back ? Settlement::Kind::kHandBack
+                    : args.reject  ? Settlement::Kind::kReject
+                                   : Settlement::Kind::kNack;
+  return SettleItems(context, args, {.kind = kind, .reason = args.reason, .delay = delay});
 }
 
 Result<Exit> ExtendItems(const Context& context, const QueueArgs& args) {

@@ -80,6 +80,10 @@ class QueueTree {
                   "They were not begun: again at once, and no attempt is used")
         ->excludes(reason)
         ->excludes(nack.get_option(args_.delay.flag));
+    nack.add_flag("--reject", args_.reject,
+                  "They would fail again: dead at once, whatever attempts are left")
+        ->excludes(nack.get_option("--hand-back"))
+        ->excludes(nack.get_option(args_.delay.flag));
     CLI::App& extend = AddClaims(Leaf("extend", "Let their leases end later", ExtendItems));
     AddDuration(extend, args_.visibility, "So long from now (default: the queue's)");
   }

@@ -43,6 +43,7 @@ struct QueueArgs {
   std::string holder;
   // nack
   bool hand_back = false;
+  bool reject = false;
   // set
   DurationArg backoff{"--backoff"};
   DurationArg max_backoff{"--max-backoff"};

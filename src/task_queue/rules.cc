@@ -55,13 +55,20 @@ int AttemptsOf(const QueueRow& queue, const ItemRecord& item) {
   return item.max_attempts > 0 ? item.max_attempts : queue.record.settings.max_attempts;
 }
 
-/// After a delivery that failed; `delay` none = the backoff.
-void Fail(QueueRow& queue, ItemRecord& item, std::string reason, std::optional<Duration> delay,
-          Instant now) {
+/// A delivery failed; true if its item shall be cancelled, and is.
+bool CountFailure(QueueRow& queue, ItemRecord& item, std::string reason, Instant now) {
   ++queue.record.failed;
   Measured(queue, kFailedMeasure, now);
   item.reason = std::move(reason);
-  if (item.cancel_requested) return End(queue, item, ItemState::kCancelled, now);
+  if (!item.cancel_requested) return false;
+  End(queue, item, ItemState::kCancelled, now);
+  return true;
+}
+
+/// After a delivery that failed; `delay` none = the backoff.
+void Fail(QueueRow& queue, ItemRecord& item, std::string reason, std::optional<Duration> delay,
+          Instant now) {
+  if (CountFailure(queue, item, std::move(reason), now)) return;
   if (item.attempts >= AttemptsOf(queue, item)) return End(queue, item, ItemState::kDead, now);
   if (!delay) {
     const QueueSettings& settings = queue.record.settings;
@@ -80,6 +87,12 @@ std::string Fitted(std::string text, std::size_t bytes) {
   text.resize(bytes - kCut.size());
   text.resize(ValidUtf8Prefix(text));
   return text.append(kCut);
+}
+
+/// The reason of a settlement as it is kept.
+std::string Kept(const Settlement& settlement, const Redactor& redact) {
+  return Fitted(redact(std::string_view(settlement.reason).substr(0, kReadReasonBytes)),
+                kMaxReasonBytes);
 }
 
 /// Whether the claim may settle or prolong the item now.
@@ -219,10 +232,11 @@ Result<ItemState> Settle(QueueRow& queue, ItemRecord& item, const Settlement& se
       End(queue, item, ItemState::kCompleted, now.wall);
       break;
     case Settlement::Kind::kNack:
-      Fail(queue, item,
-           Fitted(redact(std::string_view(settlement.reason).substr(0, kReadReasonBytes)),
-                  kMaxReasonBytes),
-           settlement.delay, now.wall);
+      Fail(queue, item, Kept(settlement, redact), settlement.delay, now.wall);
+      break;
+    case Settlement::Kind::kReject:
+      if (!CountFailure(queue, item, Kept(settlement, redact), now.wall))
+        End(queue, item, ItemState::kDead, now.wall);
       break;
     case Settlement::Kind::kHandBack:
       --item.attempts;

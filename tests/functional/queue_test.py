@@ -85,6 +85,16 @@ class QueueTest(harness.Case):
         self.hw("queue", "nack", "mail", b["claim"], "--delay", "1h")
         self.assertEqual([i["attempt"] for i in self.pull("mail", "--max", "2")], [2])
         self.hw("queue", "nack", "mail", a["claim"], "--hand-back", "--reason", "x", code=USAGE)
+        for flags in (["--hand-back"], ["--delay", "1s"]):
+            self.hw("queue", "nack", "mail", a["claim"], "--reject", *flags, code=USAGE)
+
+    def test_a_reject_is_dead_with_attempts_left(self):
+        self.hw("queue", "push", "mail", "1", "--id", "a", "--max-attempts", "9")
+        claim = self.pull()[0]["claim"]
+        self.assertEqual(self.queue("nack", "mail", claim, "--reject", "--reason", "no mailbox"),
+                         [{"claim": claim, "state": "dead"}])
+        dead, = self.queue("dead", "mail")
+        self.assertEqual((dead["id"], dead["reason"]), ("a", "no mailbox"))
 
     def test_dead_letters_are_found_by_reason_and_age(self):
         self.hw("queue", "set", "mail", "--max-attempts", "1")

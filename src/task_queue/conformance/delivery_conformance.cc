@@ -157,6 +157,23 @@ TEST_P(QueueConformance, HandBackConsumesNothingAndKeepsThePlace) {
   EXPECT_EQ(Queue().failed, 0);
 }
 
+TEST_P(QueueConformance, RejectIsDeadAtOnceAndComesBackByRedrive) {
+  QUEUE_EXPECT_OK(Push({.id = "a", .payload = "1", .max_attempts = 5}));
+  EXPECT_EQ(Poll(), Ids{"a"});
+  const Claim first = ClaimOf("a");
+  EXPECT_EQ(Settle(first, Settlement::Kind::kReject, "password=x is no mailbox"), "dead");
+  EXPECT_EQ(Settle(first, Settlement::Kind::kReject), "conflict");
+  EXPECT_EQ(Item("a").attempts, 1);
+  EXPECT_EQ(Item("a").reason, "password=*** is no mailbox");
+  EXPECT_EQ(Queue().dead, 1);
+  EXPECT_EQ(Queue().failed, 1);
+  EXPECT_EQ(admin().Redrive(kTenant, "q", {.ids = {"a"}})->count, 1);
+  EXPECT_EQ(Poll(), Ids{"a"});
+  EXPECT_EQ(*tasks().Cancel(kTenant, "q", "a"), ItemState::kProcessing);
+  EXPECT_EQ(Settle(ClaimOf("a"), Settlement::Kind::kReject, "bad"), "cancelled");
+  EXPECT_EQ(Queue().dead, 0);
+}
+
 TEST_P(QueueConformance, LeaseThatEndsConsumesADelivery) {
   QUEUE_EXPECT_OK(admin().Configure(kTenant, "q", {.visibility = seconds(10), .max_attempts = 2}));
   QUEUE_EXPECT_OK(Push("a"));

@@ -147,7 +147,7 @@ class Trace {
     std::vector<Settlement> all;
     for (std::int64_t i = Below(3); i >= 0; --i) {
       all.push_back({.claim = AnyClaim(),
-                     .kind = static_cast<Settlement::Kind>(Below(3)),
+                     .kind = static_cast<Settlement::Kind>(Below(4)),
                      .reason = fmt::format("reason {}", Below(3))});
       if (Chance(60)) all.back().delay = AnyTime();
     }

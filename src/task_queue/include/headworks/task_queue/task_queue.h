@@ -50,7 +50,7 @@ enum class ItemState : std::uint8_t {
   kProcessing = 2,
   /// Acknowledged.  The payload is gone; the id is remembered for `dedup_window`.
   kCompleted = 3,
-  /// Used up its attempts.  Kept for `dead_retention`; a redrive makes it pending again.
+  /// Used up its attempts, or was rejected.  Kept for `dead_retention`; a redrive makes it pending again.
   kDead = 4,
   /// As kCompleted, by `Cancel` ...
   kCancelled = 5,
@@ -154,12 +154,14 @@ struct Settlement {
     kNack,
     /// Not begun: at once, at its old place, and the attempt does not count.
     kHandBack,
+    /// Failed, and would again: dead at once, whatever attempts are left.
+    kReject,
   };
   Claim claim;
   Kind kind = Kind::kAck;
-  /// Of a nack.  Redacted, and cut to 4 KiB.
+  /// Of a nack or a reject.  Redacted, and cut to 4 KiB.
   std::string reason{};
-  /// None = the queue's backoff.
+  /// Of a nack.  None = the queue's backoff.
   std::optional<Duration> delay{};
 };
 
