@@ -42,12 +42,13 @@ ARROWS = {
     **{subject: ["base", "model", "spec", "expr", *PORTS] for subject in SUBJECTS},
     "worker": ["base", "model", "author", "executor", "executor_inline", "executor_process",
                "log_store", "worker_api"],
+    "job_worker": ["base", "author", "task_queue"],
     "rpc": ["base", "model", "executor", "log_store", "worker_api"],
     "server": ["base", "model", "control", "task_queue", "executor"],
 }
 ARROWS["runner"] = ["base", "metrics", "expr", "model", "author", "spec", *PORTS, "log_store",
                     "log_store_sqlite", "artifact_store", "artifact_store_files", *STORES,
-                    *EXECUTORS, "token", "worker_api", "alert", "dispatch", "engine",
+                    *EXECUTORS, "token", "worker_api", "job_worker", "alert", "dispatch", "engine",
                     *SUBJECTS]
 ARROWS["run_queue"] = ["base", "model", "runner", "spec", "task_queue"]
 # Surfaces start and command over `control`, and read over the query half of `store`.

@@ -5,7 +5,11 @@
 namespace headworks::task_queue {
 
 Bell::Seat::Seat(Bell& bell, const TenantId& tenant, std::string_view queue)
-    : bell_(bell), queue_(tenant, queue) {
+    : Seat(bell, tenant, queue, [] {}) {}
+
+Bell::Seat::Seat(Bell& bell, const TenantId& tenant, std::string_view queue,
+                 std::function<void()> on_ring)
+    : bell_(bell), queue_(tenant, queue), on_ring_(std::move(on_ring)) {
   const std::lock_guard lock(bell_.mutex_);
   bell_.seats_[queue_].push_back(this);
   bell_.occupied_.notify_all();
@@ -18,10 +22,7 @@ Bell::Seat::~Seat() {
   // What woke this one may be left for the next.
   if (woken_ && !line->second.empty()) {
     const auto next = std::ranges::find(line->second, false, &Seat::woken_);
-    if (next != line->second.end()) {
-      (*next)->woken_ = true;
-      (*next)->rung_.notify_one();
-    }
+    if (next != line->second.end()) (*next)->WakeLocked();
   }
   if (line->second.empty()) bell_.seats_.erase(line);
 }
@@ -30,6 +31,17 @@ bool Bell::Seat::Wait(Duration at_most, const std::stop_token& stop) {
   std::unique_lock lock(bell_.mutex_);
   rung_.wait_for(lock, stop, at_most, [this] { return woken_; });
   return std::exchange(woken_, false);
+}
+
+bool Bell::Seat::Rang() {
+  const std::lock_guard lock(bell_.mutex_);
+  return std::exchange(woken_, false);
+}
+
+void Bell::Seat::WakeLocked() {
+  woken_ = true;
+  rung_.notify_one();
+  on_ring_();
 }
 
 void Bell::Seat::PassOn() {
@@ -45,8 +57,7 @@ void Bell::Ring(const TenantId& tenant, std::string_view queue, std::size_t item
     if (items == 0) break;
     if (seat->woken_) continue;
     --items;
-    seat->woken_ = true;
-    seat->rung_.notify_one();
+    seat->WakeLocked();
   }
 }
 

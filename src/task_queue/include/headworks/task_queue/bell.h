@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <stop_token>
@@ -28,18 +29,26 @@ class Bell {
   class Seat {
    public:
     Seat(Bell& bell, const TenantId& tenant, std::string_view queue);
+    /// For one that waits elsewhere, for several queues: `on_ring` is called when this one rings,
+    /// by whoever rings; it must neither block nor call the bell.
+    Seat(Bell& bell, const TenantId& tenant, std::string_view queue, std::function<void()> on_ring);
     ~Seat();
     Seat(const Seat&) = delete;
     Seat& operator=(const Seat&) = delete;
     /// True once the queue rang; false after `at_most`, or when `stop` asks for it.
     bool Wait(Duration at_most, const std::stop_token& stop);
+    /// Whether it rang since the last time that this or Wait said so.
+    bool Rang();
     /// For one that rang and leaves without an item: the next one is woken instead.
     void PassOn();
 
    private:
     friend class Bell;
+    void WakeLocked();
+
     Bell& bell_;
     const Queue queue_;
+    const std::function<void()> on_ring_;
     std::condition_variable_any rung_;
     bool woken_ = false;  // under the bell's mutex
   };
