@@ -1,6 +1,6 @@
 # Installs components of a build tree, then configures, builds and runs a project that stands outside
-# the tree with one compiler, as its author would: out_of_tree with the component `author`, embedded
-# and custom_executor with `runtime`, too.
+# the tree with one compiler, as its author would: out_of_tree with the component `author`, the others
+# with `runtime`, too.
 #   cmake -DTREE=... -DSCRATCH=... -DCOMPILER=... -DSTANDARD=20 -DPROJECT=embedded -P out_of_tree_test.cmake
 cmake_minimum_required(VERSION 3.25)
 
@@ -58,6 +58,11 @@ elseif(PROJECT STREQUAL "custom_executor")
   set(PROGRAM ${SCRATCH}/build/print)
   set(SCRATCH ${SCRATCH}/state)
   include(${CMAKE_CURRENT_LIST_DIR}/custom_executor/print_test.cmake)
+elseif(PROJECT STREQUAL "jobs")
+  set(PROGRAM ${SCRATCH}/build/mail)
+  set(HEADWORKS ${TREE}/bin/headworks)
+  set(SCRATCH ${SCRATCH}/state)
+  include(${CMAKE_CURRENT_LIST_DIR}/jobs/mail_test.cmake)
 else()
   check_tasks()
 endif()

@@ -629,6 +629,11 @@ store::Inbox& Runner::inbox() { return parts_->database->inbox(); }
 store::LimitStore& Runner::limits() { return parts_->database->limits(); }
 store::WorkerStore& Runner::workers() { return *parts_->workers; }
 task_queue::Queues& Runner::queues() { return *parts_->queues; }
+Result<std::unique_ptr<JobWorker>> Runner::OpenJobWorker(JobWorkerOptions options) {
+  options.tenant = TenantId(parts_->options.tenant);
+  return JobWorker::Open(std::move(options),
+                         {.queues = queues(), .clock = parts_->clock, .log = *parts_->logger});
+}
 log_store::LogStore& Runner::logs() { return *parts_->logs; }
 artifact_store::ArtifactStore& Runner::artifacts() { return *parts_->artifacts; }
 worker_api::EngineService* Runner::worker_service() { return parts_->queue_executor.get(); }

@@ -14,6 +14,7 @@
 #include "headworks/base/result.h"
 #include "headworks/base/time.h"
 #include "headworks/control/control.h"
+#include "headworks/job_worker/job_worker.h"
 #include "headworks/log_store/log_store.h"
 #include "headworks/metrics/family.h"
 #include "headworks/model/run.h"
@@ -291,6 +292,9 @@ class Runner {
   store::WorkerStore& workers();
   /// Of the same database, for work of any kind; needs no engine.  An engine sweeps them.
   task_queue::Queues& queues();
+  /// Handles items of these queues (docs/queue.md), with this runner's tenant and logger; needs no
+  /// engine.  Must be gone before the runner.  Errors as for JobWorker::Open.
+  Result<std::unique_ptr<JobWorker>> OpenJobWorker(JobWorkerOptions options = {});
   log_store::LogStore& logs();
   /// What tasks have left (see model::ReadResult), by the runs that they are of.
   artifact_store::ArtifactStore& artifacts();
