@@ -28,6 +28,8 @@ using artifact_store::Owner;
 
 constexpr mode_t kFolderMode = 0700;
 constexpr mode_t kFileMode = 0400;
+/// So that Commit has no more than that to wait for, and whoever is to stop may do so before.
+constexpr std::uint64_t kSyncEvery = std::uint64_t{64} << 20;
 
 Error Trouble(std::string_view what, const std::string& path, int error = errno) {
   return {Code::kUnavailable, fmt::format("cannot {} {}: {}", what, path, std::strerror(error))};
@@ -92,6 +94,9 @@ class FileWriter final : public artifact_store::Writer {
     digest_.Add(bytes);
     size_ += bytes.size();
     if (!WriteAll(file_.get(), bytes)) return Trouble("write", path_);
+    if (size_ - synced_ < kSyncEvery) return {};
+    synced_ = size_;
+    if (fdatasync(file_.get()) != 0) return Trouble("sync", path_);
     return {};
   }
 
@@ -111,7 +116,7 @@ class FileWriter final : public artifact_store::Writer {
   Fd file_;  // locked, so that no sweep takes it for what a dead writer left
   const std::string path_, folder_;
   Sha256 digest_;
-  std::uint64_t size_ = 0;
+  std::uint64_t size_ = 0, synced_ = 0;
   bool committed_ = false;
 };
 

@@ -20,6 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
+/// Begun anew, where the store lost what it had.
+constexpr int kMostAgain = 10;
 constexpr mode_t kReadOnly = 0400, kExecutable = 0100;
 
 Error Stopped() { return {Code::kCancelled, "stopped"}; }
@@ -84,13 +86,15 @@ Status Copy(artifact_store::Reader& from, const std::string& path, mode_t mode,
   return {};
 }
 
-}  // namespace
-
-Result<model::Artifact> KeepFile(artifact_store::ArtifactStore& store,
-                                 const artifact_store::Owner& owner, const LeftFile& left,
-                                 const std::function<bool()>& stop) {
-  struct stat status{};
-  HEADWORKS_ASSIGN(const Fd file, OpenLeft(left, status));
+/// The whole file, from its beginning.  kConflict: again.
+Result<artifact_store::Blob> Store(artifact_store::BlobStore& store,
+                                   const artifact_store::Owner& owner, const LeftFile& left,
+                                   const Fd& file, const std::function<bool()>& stop) {
+  // What the store itself says against it is said of this file.
+  const auto said = [&](const Error& error) {
+    return error.code == Code::kInvalidArgument ? Bad(left, error.message) : error;
+  };
+  if (lseek(file.get(), 0, SEEK_SET) != 0) return Trouble("read", left.path);
   HEADWORKS_ASSIGN(const auto writer, store.Begin(owner));
   std::vector<char> piece(kPieceBytes);
   std::uint64_t size = 0;
@@ -105,16 +109,32 @@ Result<model::Artifact> KeepFile(artifact_store::ArtifactStore& store,
       return Bad(left, fmt::format("has more than {} bytes, the most that one may have "
                                    "(max_artifact_bytes)",
                                    left.max_bytes));
-    HEADWORKS_TRY(writer->Append({piece.data(), static_cast<std::size_t>(count)}));
+    const Status appended = writer->Append({piece.data(), static_cast<std::size_t>(count)});
+    if (!appended) return said(appended.error());
   }
-  HEADWORKS_ASSIGN(auto blob, writer->Commit());
-  return model::Artifact{.file = fs::path(left.path).filename().string(),
-                         .sha256 = std::move(blob.sha256),
-                         .size = blob.size,
-                         .executable = (status.st_mode & kExecutable) != 0};
+  auto blob = writer->Commit();
+  if (!blob) return said(blob.error());
+  return blob;
 }
 
-Status PlaceFile(artifact_store::ArtifactStore& store, const artifact_store::Owner& owner,
+}  // namespace
+
+Result<model::Artifact> KeepFile(artifact_store::BlobStore& store,
+                                 const artifact_store::Owner& owner, const LeftFile& left,
+                                 const std::function<bool()>& stop) {
+  struct stat status{};
+  HEADWORKS_ASSIGN(const Fd file, OpenLeft(left, status));
+  auto blob = Store(store, owner, left, file, stop);
+  for (int again = 0; !blob && blob.error().code == Code::kConflict && again < kMostAgain; ++again)
+    blob = Store(store, owner, left, file, stop);
+  if (!blob && blob.error().code == Code::kConflict) blob.error().code = Code::kUnavailable;
+  if (!blob) return Error(std::move(blob).error());
+  return model::Artifact{.file = fs::path(left.path).filename().string(),
+                         .sha256 = std::move(blob->sha256),
+                         .size = blob->size,
+                         .executable = (status.st_mode & kExecutable) != 0};
+}
+Status PlaceFile(artifact_store::BlobStore& store, const artifact_store::Owner& owner,
                  const executor::NeededArtifact& needed, const std::function<bool()>& stop) {
   const model::Artifact& artifact = needed.artifact;
   const auto reader = store.Open(owner, {artifact.sha256, artifact.size});

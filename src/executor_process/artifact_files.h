@@ -25,13 +25,13 @@ struct LeftFile {
 /// Stores the file.  Links are followed, but not out of the folder where the path begins.
 /// kInvalidArgument: it is not there, or not what may be kept.  kCancelled: `stop` said so, which
 /// is asked at each piece.  Else the store or the disk failed.
-Result<model::Artifact> KeepFile(artifact_store::ArtifactStore& store,
+Result<model::Artifact> KeepFile(artifact_store::BlobStore& store,
                                  const artifact_store::Owner& owner, const LeftFile& left,
                                  const std::function<bool()>& stop);
 
 /// Puts a copy where it is needed, for reading only, and makes the folders above it.  kNotFound,
 /// kCorrupt: the store does not have it, or not as it was.  kCancelled: as KeepFile.
-Status PlaceFile(artifact_store::ArtifactStore& store, const artifact_store::Owner& owner,
+Status PlaceFile(artifact_store::BlobStore& store, const artifact_store::Owner& owner,
                  const executor::NeededArtifact& needed, const std::function<bool()>& stop);
 
 }  // namespace headworks::executor_process

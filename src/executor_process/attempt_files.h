@@ -19,7 +19,7 @@ struct AttemptFiles {
   std::string input;
   std::string output;
   std::string script;
-  /// Where artifacts of other tasks are put; in the slot's folder.
+  /// Where artifacts of other tasks are put; in the slot's folder, unless somebody said where.
   std::string artifacts;
   /// Some may be there.
   bool placed = false;
@@ -41,6 +41,8 @@ class StateFolder {
   /// Makes what is missing.  kUnavailable names the folder that cannot be made.
   static Result<std::unique_ptr<StateFolder>> Open(const std::string& path);
 
+  /// Below it a folder of an attempt's may be for artifacts of other tasks, which goes with it.
+  std::string ArtifactRoot() const { return path_ + "/attempts/needs"; }
   std::string LockFile() const { return path_ + "/supervisor.lock"; }
 
   /// A slot that is nobody else's until it is released, with the run's scratch folder.

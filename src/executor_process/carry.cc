@@ -15,6 +15,12 @@ artifact_store::Owner OwnerOf(const executor::Attempt& attempt) {
 
 }  // namespace
 
+std::shared_ptr<artifact_store::BlobStore> ProcessExecutor::Impl::StoreOf(
+    const executor::Attempt& attempt) const {
+  if (ports_.artifacts_of) return ports_.artifacts_of(attempt);
+  return {std::shared_ptr<void>(), ports_.artifacts};  // borrowed
+}
+
 void ProcessExecutor::Impl::Carry(Load load) {
   {
     const std::scoped_lock lock(mutex_);
@@ -47,11 +53,12 @@ void ProcessExecutor::Impl::Place(Prepared& prepared, const std::stop_token& sto
   const auto stopped = [&] {
     return stop.stop_requested() || StopOf(prepared.offer.key) != StopCause::kNone;
   };
+  const auto store = StoreOf(prepared.offer);
   for (const executor::NeededArtifact& needed : prepared.needed) {
-    const Status placed = PlaceFile(*ports_.artifacts, OwnerOf(prepared.offer), needed, stopped);
+    const Status placed = PlaceFile(*store, OwnerOf(prepared.offer), needed, stopped);
     if (placed) continue;
     // Whoever starts it sees the mark that stopped this.
-    if (placed.error().code == Code::kCancelled) return;
+    if (placed.error().code == Code::kCancelled && stopped()) return;
     const bool for_good =
         placed.error().code == Code::kNotFound || placed.error().code == Code::kCorrupt;
     prepared.failure =
@@ -67,10 +74,11 @@ void ProcessExecutor::Impl::Keep(Cargo& cargo, const std::stop_token& stop) {
   const auto stopped = [&] {
     return stop.stop_requested() || StopOf(cargo.offer.key) != StopCause::kNone;
   };
+  const auto store = StoreOf(cargo.offer);
   model::Outcome& outcome = cargo.outcome;
   model::TaskResult result{.output = std::move(outcome.output), .artifacts = {}};
   for (const auto& [name, path] : cargo.artifacts) {
-    auto kept = KeepFile(*ports_.artifacts, OwnerOf(cargo.offer),
+    auto kept = KeepFile(*store, OwnerOf(cargo.offer),
                          {.name = name,
                           .path = path,
                           .cwd = cargo.cwd,

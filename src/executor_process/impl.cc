@@ -81,7 +81,7 @@ executor::OfferResult ProcessExecutor::Impl::Offer(const executor::Attempt& atte
         fmt::format("task {} is a function; the process executor runs `run` and `exec` tasks",
                     attempt.task().id));
   }
-  if (ports_.artifacts == nullptr && !attempt.task().artifacts.empty()) {
+  if (!HasStore() && !attempt.task().artifacts.empty()) {
     return executor::NotTaken(
         DispatchError::kValidation,
         fmt::format("task {} leaves artifacts, and there is nowhere to keep them; remove "
@@ -240,7 +240,7 @@ Status ProcessExecutor::Impl::Start(executor::AttemptSink& sink) {
     const std::scoped_lock lock(mutex_);
     sink_ = &sink;
   }
-  for (std::size_t i = 0; ports_.artifacts != nullptr && i < kCarriers; ++i)
+  for (std::size_t i = 0; HasStore() && i < kCarriers; ++i)
     carriers_.emplace_back([this](const std::stop_token& stop) { CarryLoop(stop); });
   preparer_ = std::jthread([this](const std::stop_token& stop) { PrepareLoop(stop); });
   loop_ = std::jthread([this](const std::stop_token& stop) { RunLoop(stop); });
@@ -328,8 +328,9 @@ std::optional<model::Outcome> ProcessExecutor::Impl::Fill(const executor::Attemp
   auto taken = folder_->Take(attempt.run_id);
   if (!taken) return NotNow(model::Reason::kSpawn, taken.error().message, ports_.clock.Now());
   AttemptFiles& files = prepared.files = *std::move(taken);
+  if (!attempt.artifact_dir.empty()) files.artifacts = attempt.artifact_dir;
   executor::Attempt placed = attempt;
-  if (ports_.artifacts != nullptr) placed.artifact_dir = files.artifacts;
+  if (HasStore()) placed.artifact_dir = files.artifacts;
   auto resolved = ports_.resolver.Resolve(placed);
   if (!resolved && resolved.error().code == Code::kUnavailable) {
     return NotNow(model::Reason::kDispatchFailed, resolved.error().message, ports_.clock.Now());

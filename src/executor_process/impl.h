@@ -49,6 +49,7 @@ class ProcessExecutor::Impl {
   Status Drain(Duration timeout);
   void KillAt(const model::AttemptKey& key, Duration at);
   void KillAllAt(Duration at);
+  std::string ArtifactRoot() const { return folder_->ArtifactRoot(); }
   Status RemoveScratch(const RunId& run_id) { return folder_->RemoveScratch(run_id); }
 
  private:
@@ -146,6 +147,9 @@ class ProcessExecutor::Impl {
   Status OpenPipes(Prepared& prepared);
 
   // Carriers.
+  bool HasStore() const { return ports_.artifacts != nullptr || ports_.artifacts_of; }
+  /// Not null where HasStore.
+  std::shared_ptr<artifact_store::BlobStore> StoreOf(const executor::Attempt& attempt) const;
   void CarryLoop(const std::stop_token& stop);
   void Carry(Load load);
   void Place(Prepared& prepared, const std::stop_token& stop);

@@ -76,6 +76,7 @@ void ProcessExecutor::Settled(std::span<const model::AttemptKey> keys) { impl_->
 Status ProcessExecutor::Drain(Duration timeout) { return impl_->Drain(timeout); }
 void ProcessExecutor::KillAt(const model::AttemptKey& key, Duration at) { impl_->KillAt(key, at); }
 void ProcessExecutor::KillAllAt(Duration at) { impl_->KillAllAt(at); }
+std::string ProcessExecutor::ArtifactRoot() const { return impl_->ArtifactRoot(); }
 Status ProcessExecutor::RemoveScratch(const RunId& run_id) { return impl_->RemoveScratch(run_id); }
 
 }  // namespace headworks::executor_process

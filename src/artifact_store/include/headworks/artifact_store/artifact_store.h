@@ -35,6 +35,8 @@ struct Owner {
 
 /// One blob on its way in.  Destroyed without Commit it leaves nothing.
 ///
+/// Errors.  kConflict: what was appended is lost, as where the store is a process that was started
+///   anew; begin again, with all of it.  kInvalidArgument: the store takes none that is so large.
 /// Threads.  One at a time.
 class Writer {
  public:
@@ -55,6 +57,19 @@ class Reader {
   virtual Result<std::size_t> Read(std::span<char> into) = 0;
 };
 
+/// What whoever runs tasks does with a store.
+///
+/// Errors.  As of ArtifactStore; kCancelled: whoever waits for it was told to stop.
+/// Threads.  All methods may be called concurrently.
+class BlobStore {
+ public:
+  virtual ~BlobStore() = default;
+
+  virtual Result<std::unique_ptr<Writer>> Begin(const Owner& owner) = 0;
+  /// kNotFound: the owner has no such blob.  kCorrupt: what is there has another size.
+  virtual Result<std::unique_ptr<Reader>> Open(const Owner& owner, const Blob& blob) = 0;
+};
+
 /// Keeps blobs of runs.
 ///
 /// Atomicity.  A blob is there whole or not at all, whatever dies when.
@@ -62,13 +77,8 @@ class Reader {
 /// Errors.  kUnavailable: no room, no permission, a disk that fails; it may work later.
 /// Threads.  All methods may be called concurrently, also by several processes.
 /// Bounds.  Never holds a whole blob in memory.
-class ArtifactStore {
+class ArtifactStore : public BlobStore {
  public:
-  virtual ~ArtifactStore() = default;
-
-  virtual Result<std::unique_ptr<Writer>> Begin(const Owner& owner) = 0;
-  /// kNotFound: the owner has no such blob.  kCorrupt: what is there has another size.
-  virtual Result<std::unique_ptr<Reader>> Open(const Owner& owner, const Blob& blob) = 0;
   /// Removes all that the owner has; nothing is no error.
   virtual Status Remove(const Owner& owner) = 0;
   /// Removes what writers left that died, and all of owners that are not `kept`; an error of its

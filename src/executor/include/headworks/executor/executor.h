@@ -38,7 +38,8 @@ struct Attempt {
   /// Of Inspect: whoever its start gate let in; empty = nobody, or what runs on this host.
   std::string holder = {};
   /// Of Resolve: the folder in which its executor will put the artifacts that the task needs,
-  /// before it starts; absolute.  Empty = nowhere, and the task sees none.
+  /// before it starts; absolute.  Empty = nowhere, and the task sees none.  Of an offer to a
+  /// ProcessExecutor: set where that was said before it was offered.
   std::string artifact_dir = {};
 
   const model::Task& task() const { return workflow->task(key.task); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,7 +61,10 @@ struct ProcessPorts {
   /// Null only where attempts do not outlive the process (memory store).
   executor::StartLedger* ledger = nullptr;
   /// Null: tasks that leave artifacts are not taken, and none sees those of others.
-  artifact_store::ArtifactStore* artifacts = nullptr;
+  artifact_store::BlobStore* artifacts = nullptr;
+  /// Instead of it: the store as one attempt may use it, asked for once before each use.
+  std::function<std::shared_ptr<artifact_store::BlobStore>(const executor::Attempt&)> artifacts_of =
+      {};
 };
 
 /// Runs shell scripts and commands as processes of this host, under one supervisor process.
@@ -119,6 +123,10 @@ class ProcessExecutor final : public executor::Executor {
   void KillAt(const model::AttemptKey& key, Duration at);
   /// The same for all attempts, present and future ones.
   void KillAllAt(Duration at);
+
+  /// A folder of this executor's below which Attempt::artifact_dir of what is offered may be:
+  /// absolute.  What is there is removed with its attempt, and when an executor opens.
+  std::string ArtifactRoot() const;
 
   /// Removes the scratch folder of a run that is over; repeatable.
   Status RemoveScratch(const RunId& run_id);
