@@ -19,6 +19,8 @@ using model::Reason;
 using model::Verdict;
 
 constexpr std::size_t kMaxPlainBytes = 256;  // of what is only shown
+constexpr std::size_t kMaxFileNameBytes = 255;
+constexpr std::size_t kDigestDigits = 64;
 constexpr Instant kLastInstant =
     std::chrono::sys_days(std::chrono::year(10'000) / 1 / 1) - Duration(1);
 
@@ -34,6 +36,14 @@ Status CheckPlain(std::string_view what, std::string_view text) {
   if (text.size() > kMaxPlainBytes || ValidUtf8Prefix(text) != text.size())
     return Bad(fmt::format("{} is longer than {} bytes, or no UTF-8", what, kMaxPlainBytes));
   return {};
+}
+
+Status CheckDigest(std::string_view text) {
+  if (text.size() == kDigestDigits &&
+      text.find_first_not_of("0123456789abcdef") == std::string_view::npos)
+    return {};
+  return Bad(fmt::format("{} is no SHA-256; give {} digits in lower-case hex",
+                         QuoteJson(text.substr(0, kMaxPlainBytes)), kDigestDigits));
 }
 
 void Cut(std::string& text) {
@@ -57,6 +67,23 @@ Status CheckOutput(const model::OutputSpec& spec, Outcome& outcome) {
     outcome.output = CanonicalJson(object);
   }
   return model::CheckOutput(spec, object);
+}
+
+/// Why these are not what the task is to leave; empty = they are.
+std::string ProblemOf(const model::Task& task, const model::Artifacts& artifacts) {
+  for (const auto& [name, path] : task.artifacts)
+    if (!artifacts.contains(name))
+      return fmt::format("artifact {} ({}) was not passed on by its worker", name, path);
+  for (const auto& [name, artifact] : artifacts) {
+    if (!task.artifacts.contains(name))
+      return fmt::format("the task leaves no artifact {}",
+                         QuoteJson(std::string_view(name).substr(0, kMaxPlainBytes)));
+    if (artifact.file.size() > kMaxFileNameBytes ||
+        ValidUtf8Prefix(artifact.file) != artifact.file.size())
+      return fmt::format("artifact {}: its name is longer than {} bytes, or no UTF-8", name,
+                         kMaxFileNameBytes);
+  }
+  return {};
 }
 
 /// The reasons that a holder may give for a verdict; others are the engine's.
@@ -84,6 +111,7 @@ Reason ReasonOf(Verdict verdict, Reason said) {
     case Reason::kSpawn:
     case Reason::kExpression:
     case Reason::kDispatchFailed:
+    case Reason::kArtifact:
       return said;
     default:
       return Reason::kError;
@@ -129,6 +157,14 @@ Status CheckRegistration(const worker_api::Registration& registration) {
       return Bad(fmt::format("label {} is empty, longer than {} bytes, or no UTF-8",
                              QuoteJson(label.substr(0, kMaxPlainBytes)),
                              worker_api::kMaxLabelBytes));
+  if (!registration.artifact_dir.empty() &&
+      (registration.artifact_dir[0] != '/' ||
+       registration.artifact_dir.size() > worker_api::kMaxPathBytes ||
+       registration.artifact_dir.find('\0') != std::string::npos ||
+       ValidUtf8Prefix(registration.artifact_dir) != registration.artifact_dir.size()))
+    return Bad(fmt::format("artifact_dir {} is not absolute, longer than {} bytes, or no UTF-8",
+                           QuoteJson(registration.artifact_dir.substr(0, kMaxPlainBytes)),
+                           worker_api::kMaxPathBytes));
   HEADWORKS_TRY(CheckPlain("version", registration.version));
   return CheckPlain("host", registration.host);
 }
@@ -166,6 +202,13 @@ Status AcceptLines(std::vector<log_store::Line>& lines) {
   return {};
 }
 
+Status CheckPut(const worker_api::ArtifactPut& put) {
+  HEADWORKS_TRY(CheckName("upload", put.upload));
+  return put.sha256.empty() ? Status() : CheckDigest(put.sha256);
+}
+
+Status CheckGet(const worker_api::ArtifactGet& get) { return CheckDigest(get.sha256); }
+
 std::string HolderOf(const worker_api::Identity& who) { return who.worker + "/" + who.incarnation; }
 
 worker_api::Identity IdentityOf(const TenantId& tenant, std::string_view holder) {
@@ -191,16 +234,27 @@ Result<Outcome> AcceptOutcome(const model::Task& task, Outcome said, Instant beg
           : Instant{};
   said.started_at = began;
   said.ended_at = now;
-  // Only one that succeeded has to have the output that its task declares.
-  const Status good =
-      CheckOutput(said.verdict == Verdict::kSucceeded ? task.output : model::OutputSpec{}, said);
-  if (good) return said;
-  said.output.clear();
-  if (said.verdict != Verdict::kSucceeded) return said;
-  said.verdict = Verdict::kFailed;
-  said.reason = Reason::kOutput;
-  said.error = good.error().message;
-  Cut(said.error);
+  // Only one that succeeded has to have the output that its task declares, and has artifacts.
+  const bool succeeded = said.verdict == Verdict::kSucceeded;
+  auto result = model::ReadResult(said.output);
+  said.output = result ? std::move(result->output) : std::string();
+  const auto failed = [&](Reason reason, std::string why) {
+    said.output.clear();
+    said.verdict = Verdict::kFailed;
+    said.reason = reason;
+    said.error = std::move(why);
+    Cut(said.error);
+    return said;
+  };
+  if (!result && succeeded) return failed(Reason::kOutput, result.error().message);
+  const Status good = CheckOutput(succeeded ? task.output : model::OutputSpec{}, said);
+  if (!good && succeeded) return failed(Reason::kOutput, good.error().message);
+  if (!good) said.output.clear();
+  if (!succeeded) return said;
+  if (std::string problem = ProblemOf(task, result->artifacts); !problem.empty())
+    return failed(Reason::kArtifact, std::move(problem));
+  result->output = std::move(said.output);
+  said.output = model::WriteResult(*result);
   return said;
 }
 

@@ -32,8 +32,13 @@ Status AcceptLines(std::vector<log_store::Line>& lines);
 std::string HolderOf(const worker_api::Identity& who);
 worker_api::Identity IdentityOf(const TenantId& tenant, std::string_view holder);
 
-/// What is made of a verdict.  Texts are cut, times are this clock's, and an output that is none
-/// is a failure of the task's.  kInvalidArgument: no verdict.
+/// kInvalidArgument: a name or digest that is none.
+Status CheckPut(const worker_api::ArtifactPut& put);
+Status CheckGet(const worker_api::ArtifactGet& get);
+
+/// What is made of a verdict.  Texts are cut, times are this clock's, and an output that is none,
+/// or artifacts that are not those of the task, are a failure of the task's.  kInvalidArgument: no
+/// verdict.
 Result<model::Outcome> AcceptOutcome(const model::Task& task, model::Outcome said, Instant began,
                                      Instant now);
 

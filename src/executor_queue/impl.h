@@ -15,6 +15,7 @@
 #include "headworks/executor/duration_histogram.h"
 #include "headworks/executor_queue/queue_executor.h"
 #include "lines.h"
+#include "transfers.h"
 
 namespace headworks::executor_queue {
 
@@ -65,6 +66,10 @@ class Impl final : public QueueExecutor {
                 Done<executor::Reply> done) override;
   Result<worker_api::Identity> SpeakerOf(std::string_view work_token) override;
 
+  // artifacts.cc
+  void PutArtifact(worker_api::ArtifactPut put, Done<worker_api::ArtifactTaken> done) override;
+  void GetArtifact(worker_api::ArtifactGet get, Done<worker_api::ArtifactPiece> done) override;
+
   // tick.cc
   Duration Tick() override;
   bool RunNext() override;
@@ -95,6 +100,7 @@ class Impl final : public QueueExecutor {
     /// stored before it.
     std::int64_t gap = 0;
   };
+  using Needed = std::map<std::string, artifact_store::Blob>;
   struct Entry {
     /// Without a workflow until the engine has said more than its key.
     executor::Attempt attempt;
@@ -125,6 +131,8 @@ class Impl final : public QueueExecutor {
     bool let_in_here = false;
     std::optional<model::Outcome> outcome{};  // kEnded
     LogState log{};
+    /// The artifacts that its job names, by their digests; unset: not known (any more).
+    std::optional<Needed> needed{};
   };
   using Entries = std::map<Id, Entry>;
 
@@ -287,6 +295,9 @@ class Impl final : public QueueExecutor {
               const executor::AttemptGate::Answer& answer, Done<worker_api::Started> done);
   void SayVerdict(const std::string& work_token, model::Outcome outcome,
                   Done<executor::Reply> done);
+  /// One that was checked.
+  void PassVerdict(executor::AttemptSink& sink, const std::string& work_token, const Id& id,
+                   model::Outcome outcome, Done<executor::Reply> done);
   void AskWhatItIs(executor::AttemptSink& sink, const std::string& work_token,
                    const executor::TokenClaims& work, Done<executor::Reply> done);
   /// Says the heartbeats that were not answered yet.
@@ -299,6 +310,20 @@ class Impl final : public QueueExecutor {
   void AnswerBeatLocked(std::uint64_t beat, Calls& calls);
   void CountLocked(const model::Outcome& outcome);
   void NoteReply(executor::Reply reply);
+
+  // artifacts.cc
+  /// Asks the engine whether the holder is heard, and says of which attempt it is; an attempt
+  /// without a workflow, or a reply that is not heard, ends it.
+  using Heard_ = std::function<void(Result<executor::Reply>, const executor::Attempt&)>;
+  void HearHolder(const std::string& work_token, Heard_ then);
+  /// A success is said once its artifacts are found to be there.
+  void CheckArtifacts(const std::string& work_token, const artifact_store::Owner& owner,
+                      const Id& id, model::Outcome outcome, Done<executor::Reply> done);
+  /// Of what it needs; empty: it sees no artifacts.
+  std::string ArtifactDirLocked(const Entry& entry) const;
+  Result<artifact_store::Blob> FindNeeded(const executor::Attempt& attempt,
+                                          const std::string& sha256);
+  void NoteNeeded(const Id& id, const std::vector<executor::NeededArtifact>& artifacts);
 
   // tick.cc
   void BeatDueLocked(std::uint64_t beat, Duration now, Calls& calls);
@@ -322,6 +347,7 @@ class Impl final : public QueueExecutor {
   const QueueOptions options_;
   const QueuePorts ports_;
   executor::AttemptGate gate_;
+  Transfers transfers_;
 
   mutable std::mutex mutex_;
   executor::AttemptSink* sink_ = nullptr;  // null before Start and after Drain

@@ -27,12 +27,16 @@ std::string EnvFileIsRelative(std::string_view file) {
       file);
 }
 
-std::string Artifacts(std::string_view task, std::string_view does) {
+std::string UsesScratch() {
   return fmt::format(
-      "task {} {} artifacts, which are kept on the engine's host, and workers are on others; run "
-      "it "
-      "there, or pass files by a place that all of them reach",
-      task, does);
+      "uses {}, a folder that the tasks of a run share, and workers on other hosts do not; pass "
+      "values by outputs, and files by artifacts below the working folder",
+      kScratch);
+}
+
+bool LeavesInScratch(const std::map<std::string, std::string>& artifacts) {
+  return std::ranges::any_of(
+      artifacts, [](const auto& each) { return each.second.starts_with(model::kScratchPath); });
 }
 
 bool Mentions(const model::Action& action, std::string_view word) {
@@ -45,6 +49,15 @@ bool Mentions(const model::Action& action, std::string_view word) {
 
 }  // namespace
 
+bool HasArtifacts(const executor::Attempt& attempt) {
+  const model::Task& task = attempt.task();
+  if (std::holds_alternative<model::FunctionAction>(task.action)) return false;
+  return !task.artifacts.empty() ||
+         std::ranges::any_of(attempt.workflow->upstreams(attempt.key.task), [&](TaskNo need) {
+           return !attempt.workflow->task(need).artifacts.empty();
+         });
+}
+
 std::string WhyNotElsewhere(const executor::Attempt& attempt) {
   const model::Task& task = attempt.task();
   if (IsRelative(task.cwd) && !IsTemplate(task.cwd))
@@ -52,14 +65,8 @@ std::string WhyNotElsewhere(const executor::Attempt& attempt) {
   for (const std::string& file : task.env_file)
     if (IsRelative(file) && !IsTemplate(file))
       return fmt::format("task {}: {}", task.id, EnvFileIsRelative(file));
-  if (!task.artifacts.empty()) return Artifacts(task.id, "leaves");
-  for (const TaskNo need : attempt.workflow->upstreams(attempt.key.task))
-    if (!attempt.workflow->task(need).artifacts.empty()) return Artifacts(task.id, "needs");
-  if (Mentions(task.action, kScratch))
-    return fmt::format(
-        "task {} uses {}, a folder that the tasks of a run share, and workers on other hosts do "
-        "not; pass values by outputs, and files by a place that all of them reach",
-        task.id, kScratch);
+  if (Mentions(task.action, kScratch) || LeavesInScratch(task.artifacts))
+    return fmt::format("task {} {}", task.id, UsesScratch());
   return {};
 }
 
@@ -67,6 +74,7 @@ std::string WhyNotElsewhere(const executor::Rendered& rendered) {
   if (IsRelative(rendered.cwd)) return CwdIsRelative(rendered.cwd);
   for (const std::string& file : rendered.env_file)
     if (IsRelative(file)) return EnvFileIsRelative(file);
+  if (LeavesInScratch(rendered.artifacts)) return fmt::format("the task {}", UsesScratch());
   return {};
 }
 

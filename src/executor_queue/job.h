@@ -7,6 +7,9 @@
 
 namespace headworks::executor_queue {
 
+/// Whether it leaves artifacts or is to see some: whoever runs it passes them on.  A function sees
+/// none.
+bool HasArtifacts(const executor::Attempt& attempt);
 /// Why a task cannot run on another host; empty = it can.
 std::string WhyNotElsewhere(const executor::Attempt& attempt);
 /// The same of its texts with their values in place.

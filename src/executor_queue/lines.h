@@ -26,7 +26,13 @@ struct Place {
   int priority = 0;
   /// Of its offer; unique.
   std::uint64_t order = 0;
+  /// As its tenant's credit is counted.
+  std::string line = {};
 };
+
+/// Is required where artifacts are to be passed on, and had by workers who do that: no label that
+/// anybody gives, for it is no UTF-8.
+inline constexpr std::string_view kPassesArtifacts = "\xfe";
 
 /// Of the line of its tenant that it stands in: what it waits for, namely a worker of that queue
 /// with those labels.

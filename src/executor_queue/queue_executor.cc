@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "border.h"
@@ -32,15 +33,20 @@ constexpr Duration kStopBeforeCeiling = executor::AttemptGateOptions{}.stop_befo
 constexpr Duration kWithdrawAgain = std::chrono::seconds(1);
 
 std::string WithLabels(const Place& place) {
-  return place.required.empty() ? "" : fmt::format(" with {}", fmt::join(place.required, ", "));
+  std::span<const std::string> labels = place.required;
+  const bool artifacts = !labels.empty() && labels.back() == kPassesArtifacts;
+  if (artifacts) labels = labels.first(labels.size() - 1);
+  return fmt::format("{}{}{}", labels.empty() ? "" : " with ", fmt::join(labels, ", "),
+                     artifacts ? " that passes artifacts on" : "");
 }
 
-Place PlaceOf(std::string tenant, const model::Task& task) {
+Place PlaceOf(std::string tenant, const model::Task& task, bool artifacts) {
   Place place{.tenant = std::move(tenant),
               .queue = std::string(model::QueueOf(task)),
               .required = task.required};
   std::ranges::sort(place.required);
   place.required.erase(std::ranges::unique(place.required).begin(), place.required.end());
+  if (artifacts) place.required.emplace_back(kPassesArtifacts);  // it is behind all labels
   return place;
 }
 
@@ -59,6 +65,8 @@ Status CheckOptions(const QueueOptions& options) {
   if (options.max_waiting < 2 || options.max_waiting > kMostWaiting)
     return bad(fmt::format("max_waiting is {}; give 2 to {}", options.max_waiting, kMostWaiting));
   if (options.max_workers == 0) return bad("max_workers is 0; give 1 or more");
+  if (options.max_open_artifacts < 2)
+    return bad(fmt::format("max_open_artifacts is {}; give 2 or more", options.max_open_artifacts));
   if (options.threads > kMostThreads)
     return bad(fmt::format("threads is {}; at most {}", options.threads, kMostThreads));
   return {};
@@ -83,7 +91,11 @@ Impl::Impl(const QueueOptions& options, const QueuePorts& ports)
       gate_({.pending_timeout = options.pending_timeout,
              .renew_before = std::max(kRenewBefore, options.lease),
              .stop_before_ceiling = std::max(kStopBeforeCeiling, 2 * options.heartbeat_every)},
-            ports.tokens, ports.token_clock) {}
+            ports.tokens, ports.token_clock),
+      transfers_({.max_open = options.max_open_artifacts,
+                  .max_artifact_bytes = options.max_artifact_bytes,
+                  .idle = std::max(TransferOptions{}.idle, options.lease)},
+                 ports.artifacts, ports.clock) {}
 
 Impl::~Impl() {
   for (std::jthread& thread : threads_) thread.request_stop();
@@ -129,6 +141,8 @@ Status Impl::Start(executor::AttemptSink& sink) {
         static_cast<void>(RunNext());
       }
     });
+  for (std::uint32_t i = 0; ports_.artifacts != nullptr && i < options_.threads; ++i)
+    threads_.emplace_back([this](const std::stop_token& stop) { transfers_.Run(stop); });
   return {};
 }
 
@@ -159,11 +173,14 @@ void Impl::LeaveStageLocked(Entry& entry, Calls& calls) {
   const bool unbegun = entry.stage < Stage::kRunning;
   if (entry.stage == Stage::kWaiting && entry.place.order != 0) lines_.Remove(entry.place);
   if (entry.stage == Stage::kAssigned || entry.stage == Stage::kRunning) LetGoLocked(entry, calls);
-  if (entry.stage == Stage::kRunning) --running_;
+  if (entry.stage == Stage::kRunning) {
+    --running_;
+    transfers_.End(IdOf(entry.attempt.key));
+  }
   SetDueLocked(entry, Duration(0));
   if (!unbegun || entry.place.order == 0) return;
   const auto tenant = waiting_.find(entry.place.tenant);
-  const auto line = tenant->second.lines.find(NameOf(entry.place));
+  const auto line = tenant->second.lines.find(entry.place.line);
   if (--line->second == 0) tenant->second.lines.erase(line);
   if (--tenant->second.all == 0) waiting_.erase(tenant);
   --unbegun_;
@@ -186,7 +203,11 @@ void Impl::EraseLocked(Entries::iterator at, Calls& calls) {
   entries_.erase(at);
 }
 
-std::string Impl::LineOf(const model::Task& task) const { return NameOf(PlaceOf({}, task)); }
+/// Whether it needs artifacts of others its workflow says, and is not asked for: there is room for
+/// those in the line of the others.
+std::string Impl::LineOf(const model::Task& task) const {
+  return NameOf(PlaceOf({}, task, !task.artifacts.empty()));
+}
 
 executor::Credit Impl::RoomLocked(const std::string& tenant, const std::string& line) const {
   const auto left = [](std::uint32_t most, std::uint32_t taken) {
@@ -216,7 +237,7 @@ executor::Credit Impl::GetCredit(const TenantId& tenant, const std::string& line
 }
 
 std::optional<OfferResult> Impl::FullLocked(const Place& place) const {
-  const executor::Credit room = RoomLocked(place.tenant, NameOf(place));
+  const executor::Credit room = RoomLocked(place.tenant, place.line);
   // For whom a poll waits, none of it is needed.
   if (room.least() > 0 || lines_.PollFor(place)) return std::nullopt;
   room_wanted_ = true;
@@ -230,12 +251,19 @@ std::optional<OfferResult> Impl::FullLocked(const Place& place) const {
         fmt::format("{} attempts wait for workers of tenant '{}' already", own.all, place.tenant));
   return NotTaken(DispatchError::kNoCapacity,
                   fmt::format("{} attempts wait for workers of queue '{}'{} already",
-                              own.lines.at(NameOf(place)), place.queue, WithLabels(place)));
+                              own.lines.at(place.line), place.queue, WithLabels(place)));
 }
 
 OfferResult Impl::Offer(const Attempt& attempt) {
   const Id id = IdOf(attempt.key);
-  Place place = PlaceOf(attempt.key.tenant.value, attempt.task());
+  const bool artifacts = HasArtifacts(attempt);
+  if (artifacts && ports_.artifacts == nullptr)
+    return NotTaken(DispatchError::kValidation,
+                    fmt::format("task {} leaves or needs artifacts, and there is nowhere to keep "
+                                "them; pass files by a place that all tasks reach",
+                                attempt.task().id));
+  Place place = PlaceOf(attempt.key.tenant.value, attempt.task(), artifacts);
+  place.line = LineOf(attempt.task());
   Calls calls;
   bool checked = false;
   for (;;) {
@@ -280,7 +308,7 @@ void Impl::TakeLocked(const Attempt& attempt, Place place, Calls& calls) {
   entry.place.order = ++next_order_;
   entry.waits_since = ports_.clock.Now();
   Waiting& own = waiting_[entry.place.tenant];
-  ++own.lines[NameOf(entry.place)];
+  ++own.lines[entry.place.line];
   ++own.all;
   ++unbegun_;
   WaitLocked(entry, calls);

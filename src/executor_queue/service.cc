@@ -50,6 +50,7 @@ void Impl::Register(worker_api::Registration registration, Done<worker_api::Welc
   Labels labels(registration.labels);
   std::ranges::sort(labels);
   labels.erase(std::ranges::unique(labels).begin(), labels.end());
+  if (!registration.artifact_dir.empty()) labels.emplace_back(kPassesArtifacts);
   Calls calls;
   const auto welcome = [&]() -> Result<worker_api::Welcome> {
     const Lock lock(mutex_);

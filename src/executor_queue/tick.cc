@@ -100,6 +100,7 @@ void Impl::ExpireLocked(Duration now, Calls& calls) {
 
 void Impl::TidyLocked(Duration now, Calls& calls) {
   next_tidy_ = now + std::min<Duration>(kTidyInterval, options_.lease / 4);
+  transfers_.CloseIdle();
   for (auto at = workers_.begin(); at != workers_.end();) {
     const auto worker = at++;
     if (now < std::max(worker->second.heard + options_.lease, no_loss_before_)) continue;
@@ -153,7 +154,7 @@ bool Impl::RunNext() {
       return true;
     }
   }
-  return StoreLogs();
+  return StoreLogs() || (options_.threads == 0 && transfers_.RunNext());
 }
 
 void Impl::AnswerStarting(const Id& id, const Result<Started>& answer) {
@@ -176,6 +177,7 @@ void Impl::Resolve(StartJob job) {
   auto resolved = ports_.resolver.Resolve(job.attempt);
   model::Outcome failure;
   if (resolved) {
+    NoteNeeded(id, resolved->artifacts);
     std::string why = resolved->rendered ? WhyNotElsewhere(*resolved->rendered) : "";
     auto made = MakeJob(job.attempt, *std::move(resolved));
     if (made && why.empty())

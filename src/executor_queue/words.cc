@@ -19,6 +19,7 @@ using executor::TokenClaims;
 using executor::TokenFault;
 using executor::TokenUse;
 using executor::Word;
+using model::Verdict;
 using worker_api::Identity;
 using worker_api::Started;
 
@@ -110,6 +111,11 @@ void Impl::Start(const Identity& who, std::string start_token, Done<Started> don
       return Error{Code::kPermissionDenied,
                    fmt::format("the attempt is of queue '{}', which this worker does not serve",
                                known->second.place.queue)};
+    if (const auto known = entries_.find(IdOf(start->attempt));
+        known != entries_.end() && known->second.attempt.workflow &&
+        worker->registration->artifact_dir.empty() && HasArtifacts(known->second.attempt))
+      return Error{Code::kPermissionDenied,
+                   "the attempt leaves or needs artifacts, which this worker does not pass on"};
     HEADWORKS_ASSIGN(auto* const open, SpeakLocked());
     AskedLocked(start->attempt, who, true);
     return open;
@@ -174,7 +180,10 @@ void Impl::Opened(const Identity& who, const TokenClaims& start, const AttemptGa
         Answer<Started>(calls, std::move(done), Started{});
       } else {
         auto& waiting = starting_[IdOf(start.attempt)];
-        if (waiting.empty()) starts_.push_back({entry.attempt, answer.token});
+        if (waiting.empty()) {
+          starts_.push_back({entry.attempt, answer.token});
+          starts_.back().attempt.artifact_dir = ArtifactDirLocked(entry);
+        }
         if (waiting.size() < kMostStarts)
           waiting.push_back(std::move(done));
         else
@@ -200,12 +209,14 @@ void Impl::SayVerdict(const std::string& work_token, model::Outcome outcome, Don
   const auto work = ports_.tokens.Verify(work_token, TokenUse::kWork);
   if (!work) return done(executor::ToError(work.error()));
   std::shared_ptr<const model::Workflow> workflow;
+  RunId run_id;
   Instant began = work->opened_at;
   const auto sink = [&]() -> Result<executor::AttemptSink*> {
     const Lock lock(mutex_);
     TouchLocked(*work);
     if (const auto known = entries_.find(IdOf(work->attempt)); known != entries_.end()) {
       workflow = known->second.attempt.workflow;
+      run_id = known->second.attempt.run_id;
       if (known->second.began_at != Instant{}) began = known->second.began_at;
     }
     return SpeakLocked();
@@ -217,30 +228,38 @@ void Impl::SayVerdict(const std::string& work_token, model::Outcome outcome, Don
   }
   auto checked = AcceptOutcome(workflow->task(work->attempt.task), std::move(outcome), began,
                                ports_.clock.Now());
-  if (checked)
-    gate_.Say(**sink, work_token, Word::Kind::kVerdict, *checked,
-              [this, id = IdOf(work->attempt), outcome = *checked,
-               done = std::move(done)](const Result<AttemptGate::Answer>& answer) {
-                if (!answer) return done(Error(answer.error()));
-                NoteReply(answer->reply);
-                Calls calls;
-                if (Heard(answer->reply)) {
-                  const Lock lock(mutex_);
-                  CountLocked(outcome);
-                  // Before its worker hears so, and asks for another, or leaves.
-                  if (const auto known = entries_.find(id);
-                      known != entries_.end() && known->second.stage == Stage::kRunning) {
-                    LeaveStageLocked(known->second, calls);
-                    known->second.stage = Stage::kEnded;
-                    known->second.outcome = outcome;
-                  }
-                }
-                Make(calls);
-                done(answer->reply);
-              });
-  else
+  if (!checked)
     done(Error(checked.error()));
+  else if (checked->verdict == Verdict::kSucceeded &&
+           !workflow->task(work->attempt.task).artifacts.empty())
+    CheckArtifacts(work_token, {work->attempt.tenant, run_id}, IdOf(work->attempt), *checked,
+                   std::move(done));
+  else
+    PassVerdict(**sink, work_token, IdOf(work->attempt), *checked, std::move(done));
   Spoken();
+}
+
+void Impl::PassVerdict(executor::AttemptSink& sink, const std::string& work_token, const Id& id,
+                       model::Outcome outcome, Done<Reply> done) {
+  gate_.Say(sink, work_token, Word::Kind::kVerdict, outcome,
+            [this, id, outcome, done = std::move(done)](const Result<AttemptGate::Answer>& answer) {
+              if (!answer) return done(Error(answer.error()));
+              NoteReply(answer->reply);
+              Calls calls;
+              if (Heard(answer->reply)) {
+                const Lock lock(mutex_);
+                CountLocked(outcome);
+                // Before its worker hears so, and asks for another, or leaves.
+                if (const auto known = entries_.find(id);
+                    known != entries_.end() && known->second.stage == Stage::kRunning) {
+                  LeaveStageLocked(known->second, calls);
+                  known->second.stage = Stage::kEnded;
+                  known->second.outcome = outcome;
+                }
+              }
+              Make(calls);
+              done(answer->reply);
+            });
 }
 
 /// Of which task it is, the engine says once it has the run at hand, which a word brings about.
@@ -261,7 +280,6 @@ void Impl::AskWhatItIs(executor::AttemptSink& sink, const std::string& work_toke
 }
 
 void Impl::CountLocked(const model::Outcome& outcome) {
-  using model::Verdict;
   ++executed_;
   if (outcome.verdict == Verdict::kRetry || outcome.verdict == Verdict::kFailed ||
       outcome.verdict == Verdict::kLost)

@@ -270,6 +270,23 @@ void RpcClient::Log(std::string work_token, std::vector<log_store::Line> lines,
              &ReadReply<v1::LogResponse>);
 }
 
+void RpcClient::PutArtifact(worker_api::ArtifactPut put, Done<worker_api::ArtifactTaken> done) {
+  if (const Status fits = CheckPut(put); !fits) return done(fits.error());
+  v1::PutArtifactRequest request;
+  ToWire(std::move(put), request);
+  impl_->Say(&Async::PutArtifact, std::move(request), {}, OnRefusal::kSayAgain, std::move(done),
+             &ReadAs<worker_api::ArtifactTaken, v1::PutArtifactResponse>);
+}
+
+void RpcClient::GetArtifact(worker_api::ArtifactGet get, Done<worker_api::ArtifactPiece> done) {
+  if (const Status fits = CheckGet(get); !fits) return done(fits.error());
+  v1::GetArtifactRequest request;
+  ToWire(get, request);
+  const Duration for_piece = kPerKiB * static_cast<std::int64_t>(get.max_bytes / 1'024);
+  impl_->Say(&Async::GetArtifact, std::move(request), for_piece, OnRefusal::kSayAgain,
+             std::move(done), &ReadAs<worker_api::ArtifactPiece, v1::GetArtifactResponse>);
+}
+
 void RpcClient::Complete(std::string work_token, model::Outcome outcome,
                          Done<executor::Reply> done) {
   if (const Status fits = CheckOutcome(outcome); !fits) return done(fits.error());

@@ -235,6 +235,30 @@ class Service final : public v1::Worker::CallbackService {
     });
   }
 
+  grpc::ServerUnaryReactor* PutArtifact(Context* context, const v1::PutArtifactRequest* request,
+                                        v1::PutArtifactResponse* response) override {
+    return Take("PutArtifact", *context, [&](auto& call, auto& credential) -> Status {
+      if (!MaySpeakOf(call, credential, request->work_token())) return {};
+      auto put = FromWire(*request);
+      HEADWORKS_TRY(CheckPut(put));
+      ports_.service.PutArtifact(std::move(put),
+                                 Answering<worker_api::ArtifactTaken>(call, response));
+      return {};
+    });
+  }
+
+  grpc::ServerUnaryReactor* GetArtifact(Context* context, const v1::GetArtifactRequest* request,
+                                        v1::GetArtifactResponse* response) override {
+    return Take("GetArtifact", *context, [&](auto& call, auto& credential) -> Status {
+      if (!MaySpeakOf(call, credential, request->work_token())) return {};
+      auto get = FromWire(*request);
+      HEADWORKS_TRY(CheckGet(get));
+      ports_.service.GetArtifact(std::move(get),
+                                 Answering<worker_api::ArtifactPiece>(call, response));
+      return {};
+    });
+  }
+
   grpc::ServerUnaryReactor* Complete(Context* context, const v1::CompleteRequest* request,
                                      v1::CompleteResponse* response) override {
     return Take("Complete", *context, [&](auto& call, auto& grant) -> Status {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "headworks/base/text.h"
 #include "headworks/rpc/rpc_server.h"
 
 namespace headworks::rpc {
@@ -70,6 +71,7 @@ void ToWire(const executor::Rendered& from, v1::Rendered& to) {
   to.mutable_env()->insert(from.env.begin(), from.env.end());
   for (const std::string& file : from.env_file) to.add_env_file(file);
   to.set_cwd(from.cwd);
+  to.mutable_artifacts()->insert(from.artifacts.begin(), from.artifacts.end());
   to.set_idempotency_key(from.idempotency_key);
 }
 
@@ -80,7 +82,23 @@ executor::Rendered FromWire(const v1::Rendered& from) {
           .env = Texts(from.env()),
           .env_file = List(from.env_file()),
           .cwd = from.cwd(),
+          .artifacts = Texts(from.artifacts()),
           .idempotency_key = from.idempotency_key()};
+}
+
+void ToWire(std::string_view name, const model::Artifact& from, v1::Artifact& to) {
+  to.set_name(std::string(name));
+  to.set_file(from.file);
+  to.set_sha256(from.sha256);
+  to.set_size(from.size);
+  to.set_executable(from.executable);
+}
+
+model::Artifact FromWire(const v1::Artifact& from) {
+  return {.file = from.file(),
+          .sha256 = from.sha256(),
+          .size = from.size(),
+          .executable = from.executable()};
 }
 
 void ToWire(const worker_api::Job& from, v1::Job& to) {
@@ -97,6 +115,11 @@ void ToWire(const worker_api::Job& from, v1::Job& to) {
   to.set_context_json(from.resolved.context_json);
   to.set_merged_json(from.resolved.merged_json);
   if (from.resolved.rendered) ToWire(*from.resolved.rendered, *to.mutable_rendered());
+  for (const executor::NeededArtifact& each : from.resolved.artifacts) {
+    v1::NeededArtifact& needed = *to.add_artifacts();
+    ToWire(each.name, each.artifact, *needed.mutable_artifact());
+    needed.set_path(each.path);
+  }
 }
 
 worker_api::Job FromWire(const v1::Job& from) {
@@ -114,6 +137,10 @@ worker_api::Job FromWire(const v1::Job& from) {
       .resolved = {
           .context_json = from.context_json(), .merged_json = from.merged_json(), .rendered = {}}};
   if (from.has_rendered()) job.resolved.rendered = FromWire(from.rendered());
+  for (const v1::NeededArtifact& each : from.artifacts())
+    job.resolved.artifacts.push_back({.artifact = FromWire(each.artifact()),
+                                      .name = each.artifact().name(),
+                                      .path = each.path()});
   return job;
 }
 
@@ -138,6 +165,7 @@ void ToWire(const worker_api::Registration& from, v1::RegisterRequest& to) {
   to.set_version(from.version);
   to.set_host(from.host);
   to.set_protocol(from.protocol);
+  to.set_artifact_dir(from.artifact_dir);
 }
 
 worker_api::Registration FromWire(const v1::RegisterRequest& from) {
@@ -146,7 +174,8 @@ worker_api::Registration FromWire(const v1::RegisterRequest& from) {
           .labels = List(from.labels()),
           .version = from.version(),
           .host = from.host(),
-          .protocol = from.protocol()};
+          .protocol = from.protocol(),
+          .artifact_dir = from.artifact_dir()};
 }
 
 void ToWire(const worker_api::Welcome& from, v1::RegisterResponse& to) {
@@ -260,11 +289,104 @@ Result<std::vector<log_store::Line>> FromWire(const v1::LogRequest& from, Instan
   return lines;
 }
 
+namespace {
+
+constexpr std::pair<Code, v1::ArtifactFault> kFaults[] = {
+    {Code::kUnavailable, v1::ARTIFACT_FAULT_UNAVAILABLE},
+    {Code::kNotFound, v1::ARTIFACT_FAULT_NOT_FOUND},
+    {Code::kCorrupt, v1::ARTIFACT_FAULT_DAMAGED},
+    {Code::kInvalidArgument, v1::ARTIFACT_FAULT_TOO_LARGE},
+};
+
+/// Of both answers of artifacts.
+template <typename Response>
+void FailureToWire(const std::optional<Error>& from, Response& to) {
+  if (!from) return;
+  to.set_fault(v1::ARTIFACT_FAULT_UNAVAILABLE);
+  for (const auto& [code, fault] : kFaults)
+    if (code == from->code) to.set_fault(fault);
+  to.set_why(from->message.substr(0, ValidUtf8Prefix(from->message)));
+}
+
+template <typename Response>
+std::optional<Error> FailureFromWire(const Response& from) {
+  if (from.fault() == v1::ARTIFACT_FAULT_NONE) return std::nullopt;
+  Error error{Code::kUnavailable, from.why()};
+  for (const auto& [code, fault] : kFaults)
+    if (fault == from.fault()) error.code = code;
+  return error;
+}
+
+}  // namespace
+
+void ToWire(worker_api::ArtifactPut from, v1::PutArtifactRequest& to) {
+  to.set_work_token(std::move(from.work_token));
+  to.set_upload(std::move(from.upload));
+  to.set_offset(from.offset);
+  to.set_bytes(std::move(from.bytes));
+  to.set_sha256(std::move(from.sha256));
+}
+
+worker_api::ArtifactPut FromWire(const v1::PutArtifactRequest& from) {
+  return {.work_token = from.work_token(),
+          .upload = from.upload(),
+          .offset = from.offset(),
+          .bytes = from.bytes(),
+          .sha256 = from.sha256()};
+}
+
+void ToWire(const worker_api::ArtifactTaken& from, v1::PutArtifactResponse& to) {
+  to.set_reply(ToWire(from.reply));
+  to.set_have(from.have);
+  to.set_stored(from.stored);
+  FailureToWire(from.failure, to);
+}
+
+worker_api::ArtifactTaken FromWire(const v1::PutArtifactResponse& from) {
+  return {.reply = FromWire(from.reply()),
+          .have = from.have(),
+          .stored = from.stored(),
+          .failure = FailureFromWire(from)};
+}
+
+void ToWire(const worker_api::ArtifactGet& from, v1::GetArtifactRequest& to) {
+  to.set_work_token(from.work_token);
+  to.set_sha256(from.sha256);
+  to.set_offset(from.offset);
+  to.set_max_bytes(static_cast<std::uint32_t>(from.max_bytes));
+}
+
+worker_api::ArtifactGet FromWire(const v1::GetArtifactRequest& from) {
+  return {.work_token = from.work_token(),
+          .sha256 = from.sha256(),
+          .offset = from.offset(),
+          .max_bytes = from.max_bytes()};
+}
+
+void ToWire(const worker_api::ArtifactPiece& from, v1::GetArtifactResponse& to) {
+  to.set_reply(ToWire(from.reply));
+  to.set_bytes(from.bytes);
+  to.set_last(from.last);
+  FailureToWire(from.failure, to);
+}
+
+worker_api::ArtifactPiece FromWire(const v1::GetArtifactResponse& from) {
+  return {.reply = FromWire(from.reply()),
+          .bytes = from.bytes(),
+          .last = from.last(),
+          .failure = FailureFromWire(from)};
+}
+
 void ToWire(const model::Outcome& from, v1::Outcome& to) {
+  // What is no result is the engine's to refuse.
+  const auto result = model::ReadResult(from.output);
   to.set_verdict(static_cast<v1::Verdict>(from.verdict));
   to.set_reason(static_cast<std::uint32_t>(from.reason));
   to.set_error(from.error);
-  to.set_output(from.output);
+  to.set_output(result ? result->output : from.output);
+  if (result)
+    for (const auto& [name, artifact] : result->artifacts)
+      ToWire(name, artifact, *to.add_artifacts());
   if (from.exit_code) to.set_exit_code(*from.exit_code);
   if (from.signal) to.set_signal(*from.signal);
   to.set_not_before_us(ToUs(from.not_before));
@@ -290,6 +412,9 @@ Result<model::Outcome> FromWire(const v1::Outcome& from) {
                          .not_before = At(from.not_before_us()),
                          .started_at = At(from.started_at_us()),
                          .ended_at = At(from.ended_at_us())};
+  model::TaskResult result{.output = std::move(outcome.output), .artifacts = {}};
+  for (const v1::Artifact& each : from.artifacts()) result.artifacts[each.name()] = FromWire(each);
+  outcome.output = model::WriteResult(result);
   if (from.has_exit_code()) outcome.exit_code = from.exit_code();
   if (from.has_signal()) outcome.signal = from.signal();
   return outcome;
@@ -319,10 +444,25 @@ Status CheckLines(const std::vector<log_store::Line>& lines) {
 }
 
 Status CheckOutcome(const model::Outcome& outcome) {
-  if (outcome.output.size() > worker_api::kMaxOutputBytes)
-    return Error{Code::kInvalidArgument,
-                 fmt::format("the output has {} bytes; at most {}", outcome.output.size(),
-                             worker_api::kMaxOutputBytes)};
+  const auto result = model::ReadResult(outcome.output);
+  const std::size_t bytes = result ? result->output.size() : outcome.output.size();
+  if (bytes > worker_api::kMaxOutputBytes)
+    return Error{Code::kInvalidArgument, fmt::format("the output has {} bytes; at most {}", bytes,
+                                                     worker_api::kMaxOutputBytes)};
+  return {};
+}
+
+Status CheckPut(const worker_api::ArtifactPut& put) {
+  if (put.bytes.size() > worker_api::kMaxPieceBytes)
+    return Error{Code::kInvalidArgument, fmt::format("a piece of {} bytes; at most {}",
+                                                     put.bytes.size(), worker_api::kMaxPieceBytes)};
+  return {};
+}
+
+Status CheckGet(const worker_api::ArtifactGet& get) {
+  if (get.max_bytes == 0 || get.max_bytes > worker_api::kMaxPieceBytes)
+    return Error{Code::kInvalidArgument, fmt::format("a piece of {} bytes; 1 to {}", get.max_bytes,
+                                                     worker_api::kMaxPieceBytes)};
   return {};
 }
 

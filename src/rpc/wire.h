@@ -38,6 +38,15 @@ void ToWire(const std::vector<log_store::Line>& from, v1::LogRequest& to);
 /// With their times by this host's clock, which says `now`, where the worker's is far off.
 Result<std::vector<log_store::Line>> FromWire(const v1::LogRequest& from, Instant now);
 
+void ToWire(worker_api::ArtifactPut from, v1::PutArtifactRequest& to);
+worker_api::ArtifactPut FromWire(const v1::PutArtifactRequest& from);
+void ToWire(const worker_api::ArtifactTaken& from, v1::PutArtifactResponse& to);
+worker_api::ArtifactTaken FromWire(const v1::PutArtifactResponse& from);
+void ToWire(const worker_api::ArtifactGet& from, v1::GetArtifactRequest& to);
+worker_api::ArtifactGet FromWire(const v1::GetArtifactRequest& from);
+void ToWire(const worker_api::ArtifactPiece& from, v1::GetArtifactResponse& to);
+worker_api::ArtifactPiece FromWire(const v1::GetArtifactResponse& from);
+
 void ToWire(const model::Outcome& from, v1::Outcome& to);
 Result<model::Outcome> FromWire(const v1::Outcome& from);
 
@@ -48,5 +57,7 @@ executor::Reply FromWire(v1::Reply from);
 /// kInvalidArgument, with the bytes there are and may be.
 Status CheckLines(const std::vector<log_store::Line>& lines);
 Status CheckOutcome(const model::Outcome& outcome);
+Status CheckPut(const worker_api::ArtifactPut& put);
+Status CheckGet(const worker_api::ArtifactGet& get);
 
 }  // namespace headworks::rpc

@@ -467,14 +467,16 @@ Status Runner::Parts::OpenQueueExecutor() {
                                         .heartbeat_every = options.worker_heartbeat,
                                         .pending_timeout = options.pending_timeout,
                                         .max_waiting = options.max_waiting_for_workers,
-                                        .max_log_bytes = options.max_log_bytes},
+                                        .max_log_bytes = options.max_log_bytes,
+                                        .max_artifact_bytes = options.max_artifact_bytes},
                                        {.resolver = *resolver,
                                         .logs = *logs,
                                         .tokens = *tokens,
                                         .token_clock = *token_clock,
                                         .clock = clock,
                                         .log = *logger,
-                                        .leases = lease_file ? &*lease_file : nullptr}));
+                                        .leases = lease_file ? &*lease_file : nullptr,
+                                        .artifacts = artifacts.get()}));
   return {};
 }
 

@@ -454,7 +454,7 @@ void Conversation::OnStarted(const model::AttemptKey& attempt, Result<worker_api
   tell_(fmt::format("{} started", held.name));
   // It may be over in a moment, for want of room.
   if (!no_room_.empty()) next_trial_ = now + Pause(room_retry_.delay);
-  pending_.emplace_back(Launch{attempt, std::move(started->job), HardEnd(held)});
+  pending_.emplace_back(Launch{attempt, std::move(started->job), HardEnd(held), held.work_token});
 }
 
 void Conversation::NeverRuns(Held& held, bool cancelled) const {
@@ -494,7 +494,10 @@ void Conversation::OnBeaten(std::uint64_t id, const Result<worker_api::Beaten>& 
     const auto at = attempts_.find(beating.attempts[i]);
     if (at == attempts_.end() || at->second.fenced) continue;
     Held& held = at->second;
-    if (!pulse.work_token.empty()) held.work_token = pulse.work_token;
+    if (!pulse.work_token.empty()) {
+      held.work_token = pulse.work_token;
+      if (held.stage == Stage::kRunning) pending_.emplace_back(Renew{at->first, held.work_token});
+    }
     if (pulse.reply == Reply::kStop) {
       // It may be over by its verdict, whose answer says more.
       if (!held.end_said) Fence(at->first, held);

@@ -61,6 +61,13 @@ class Conversation {
     model::AttemptKey attempt;
     worker_api::Job job;
     Duration kill_at{};
+    /// Until Renew brings another.
+    std::string work_token{};
+  };
+  /// What is said of it is said with this from now on.
+  struct Renew {
+    model::AttemptKey attempt;
+    std::string work_token;
   };
   /// As Executor::Cancel.
   struct Cancel {
@@ -90,12 +97,14 @@ class Conversation {
   };
   using Action =
       std::variant<SayRegister, SayPoll, SayStart, SayBeat, SayLog, SayComplete, SayHandBack,
-                   SayLeave, Launch, Cancel, KillAt, Overdue, Mute, DropRest, Forget>;
+                   SayLeave, Launch, Renew, Cancel, KillAt, Overdue, Mute, DropRest, Forget>;
 
   using Tell = std::function<void(const std::string& line)>;
 
   /// `random` is borrowed: jitter of what is said again.
   Conversation(const WorkerOptions& options, std::string incarnation, Random& random, Tell tell);
+  /// Before the first Next: where this host puts artifacts.
+  void SetArtifactDir(std::string path) { registration_.artifact_dir = std::move(path); }
 
   std::vector<Action> Next(Duration now);
   /// Duration::max() = only after another On...
@@ -198,7 +207,7 @@ class Conversation {
   static Duration HardEnd(const Held& held) { return held.heard_at + held.lease - held.lease / 16; }
   Duration DropAt(const Held& held) const;
 
-  const worker_api::Registration registration_;
+  worker_api::Registration registration_;
   const Duration poll_wait_, drain_timeout_, report_patience_;
   Random& random_;
   const Tell tell_;

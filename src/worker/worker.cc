@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
+#include <limits>
 #include <mutex>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "jobs.h"
 #include "lease_guard.h"
 #include "log_shipper.h"
+#include "remote_artifacts.h"
 
 namespace headworks::worker {
 namespace {
@@ -161,6 +163,7 @@ class Worker::Impl final : public executor::AttemptSink {
                [this](const AttemptKey& key) {
                  mail_->Post([this, key] { conversation_.OnLines(key); });
                }),
+        artifacts_(ports_.service),
         guard_(ports_.clock, ports_.end_program),
         conversation_(options_, NewIncarnation(ports_.random), ports_.random,
                       [this](const std::string& line) {
@@ -170,6 +173,7 @@ class Worker::Impl final : public executor::AttemptSink {
   ~Impl() override {
     mail_->Close();
     lines_.Shut();
+    artifacts_.Shut();
     functions_.reset();
     commands_.reset();
   }
@@ -186,8 +190,15 @@ class Worker::Impl final : public executor::AttemptSink {
          .state_dir = options_.state_dir,
          .store_id = Sha256Hex(fs::absolute(options_.state_dir).string()).substr(0, 16),
          .max_concurrent = slots,
+         .max_artifact_bytes = std::numeric_limits<std::uint64_t>::max(),  // the engine says
          .lock_wait = kLockWait},
-        {.resolver = jobs_, .log_store = lines_, .clock = ports_.clock, .log = ports_.log});
+        {.resolver = jobs_,
+         .log_store = lines_,
+         .clock = ports_.clock,
+         .log = ports_.log,
+         .artifacts_of = [this](const executor::Attempt& attempt) {
+           return artifacts_.Of(attempt.key);
+         }});
     if (!commands && commands.error().code == Code::kUnavailable)
       return Error{Code::kUnavailable,
                    fmt::format("{}; a worker of this host that uses {} still runs: give this one "
@@ -195,6 +206,15 @@ class Worker::Impl final : public executor::AttemptSink {
                                commands.error().message, options_.state_dir)};
     if (!commands) return Error(commands.error());
     commands_ = *std::move(commands);
+    const std::string folder = commands_->ArtifactRoot();
+    // Its path goes into JSON.
+    const bool plain = ValidUtf8Prefix(folder) == folder.size();
+    if (plain) conversation_.SetArtifactDir(folder);
+    if (!plain)
+      ports_.log.Warning(
+          "no task with artifacts comes here: the path of the state folder is no "
+          "UTF-8",
+          {});
     HEADWORKS_TRY(commands_->Start(*this));
     const std::size_t threads = ports_.registry.Functions().empty() ? 1 : slots;
     functions_ = executor_inline::NewInlineExecutor(
@@ -324,9 +344,11 @@ class Worker::Impl final : public executor::AttemptSink {
   void Do(Conversation::Launch& launch) {
     const AttemptKey& key = launch.attempt;
     lines_.Open(key);
+    artifacts_.Open(key, std::move(launch.work_token));
     auto attempt = jobs_.Add(key, std::move(launch.job));
     // Perhaps a newer engine's: another worker may read it.
     if (!attempt) return CannotRun(key, model::Disposition::kRejected, attempt.error().message);
+    attempt->artifact_dir = worker_api::ArtifactFolder(commands_->ArtifactRoot(), key);
     conversation_.OnGrace(key, attempt->task().grace);
     const bool function = std::holds_alternative<model::FunctionAction>(attempt->task().action);
     if (Now() >= launch.kill_at)
@@ -347,8 +369,10 @@ class Worker::Impl final : public executor::AttemptSink {
       conversation_.OnEnded(key, std::move(outcome));
     });
   }
+  void Do(Conversation::Renew& renew) { artifacts_.Renew(renew.attempt, renew.work_token); }
   void Do(Conversation::Cancel& cancel) {
     for (executor::Executor* each : Executors()) each->Cancel(cancel.attempt);
+    artifacts_.Stop(cancel.attempt);  // once there is a mark that says why
   }
   void Do(Conversation::KillAt& kill) {
     commands_->KillAt(kill.attempt, kill.at);
@@ -364,6 +388,7 @@ class Worker::Impl final : public executor::AttemptSink {
   void Do(Conversation::Forget& forget) {
     guard_.Clear(forget.attempt);
     lines_.Close(forget.attempt);
+    artifacts_.Close(forget.attempt);
     jobs_.Remove(forget.attempt);
   }
 
@@ -373,6 +398,7 @@ class Worker::Impl final : public executor::AttemptSink {
   const std::shared_ptr<Mailbox> mail_ = std::make_shared<Mailbox>();
   Jobs jobs_;
   LogShipper lines_;
+  RemoteArtifacts artifacts_;
   LeaseGuard guard_;
   std::unique_ptr<executor_process::ProcessExecutor> commands_;
   std::unique_ptr<executor::Executor> functions_;

@@ -443,6 +443,14 @@ class OtherLanguagesTest(WorkersCase):
         worker.terminate()
         self.ends(worker, OK)
 
+    def test_a_worker_that_passes_no_artifacts_on_is_given_none(self):
+        self.python_worker()
+        self.begin(("a", "echo a > a", "artifacts: {f: a}"), ("b", "echo b"))
+        self.until(lambda: self.states()["b"] == "succeeded", "it runs others")
+        self.assertEqual(self.states()["a"], "queued")
+        self.worker("other")
+        self.ended()
+
     def test_a_worker_in_python_keeps_timeout_grace_and_cwd(self):
         self.python_worker()
         self.begin(

@@ -71,8 +71,10 @@ class Given final : public executor::Resolver {
  public:
   Result<executor::Resolved> answer = executor::Resolved{.context_json = "{}"};
   int asked = 0;
-  Result<executor::Resolved> Resolve(const executor::Attempt&) override {
+  std::string artifact_dir;  // of the last one
+  Result<executor::Resolved> Resolve(const executor::Attempt& attempt) override {
     ++asked;
+    artifact_dir = attempt.artifact_dir;
     return answer;
   }
 };
@@ -150,8 +152,8 @@ class QueueTest : public testing::Test {
  protected:
   void Make(QueueOptions options = {}) {
     options.threads = 0;
-    auto made = NewQueueExecutor(options,
-                                 {given_, *logs_, *tokens_, clock_, clock_, warnings_, &promises_});
+    auto made = NewQueueExecutor(
+        options, {given_, *logs_, *tokens_, clock_, clock_, warnings_, &promises_, store_.get()});
     ASSERT_TRUE(made) << made.error().message;
     queue_ = *std::move(made);
     ASSERT_TRUE(queue_->Start(judge_));
@@ -248,6 +250,7 @@ class QueueTest : public testing::Test {
   Given given_;
   Warnings warnings_;
   Promises promises_;
+  std::unique_ptr<artifact_store::ArtifactStore> store_;  // null: there is none
   const std::unique_ptr<Shelf> logs_ = std::make_unique<Shelf>();
   std::unique_ptr<token::JwtIssuer> tokens_ =
       *token::JwtIssuer::Create({}, token::TokenKeys::Generate(random_), clock_);

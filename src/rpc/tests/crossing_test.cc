@@ -224,6 +224,91 @@ TEST_F(Crossing, Complete) {
   }
 }
 
+TEST_F(Crossing, PutArtifact) {
+  const auto cross = [&](const worker_api::ArtifactTaken& said) {
+    Answered<worker_api::ArtifactTaken> answer;
+    client->PutArtifact({.work_token = "wt",
+                         .upload = "u-1",
+                         .offset = std::uint64_t{1} << 33,
+                         .bytes = std::string("\0\xff", 2),
+                         .sha256 = "abc"},
+                        answer.done());
+    const auto [heard, done] = engine.given.Take();
+    EXPECT_EQ(heard.work_token, "wt");
+    EXPECT_EQ(heard.upload, "u-1");
+    EXPECT_EQ(heard.offset, std::uint64_t{1} << 33);
+    EXPECT_EQ(heard.bytes, std::string("\0\xff", 2));
+    EXPECT_EQ(heard.sha256, "abc");
+    done(said);
+    const auto taken = answer.Value();
+    EXPECT_EQ(taken.reply, said.reply);
+    EXPECT_EQ(taken.have, said.have);
+    EXPECT_EQ(taken.stored, said.stored);
+    EXPECT_EQ(taken.failure, said.failure);
+  };
+  cross({.reply = Reply::kGoOn, .have = std::uint64_t{1} << 34, .stored = true});
+  cross({.reply = Reply::kAskAgain});
+  for (const Code code : {Code::kUnavailable, Code::kCorrupt, Code::kInvalidArgument})
+    cross({.reply = Reply::kCancel, .failure = Error{code, "why"}});
+}
+
+TEST_F(Crossing, GetArtifact) {
+  const auto cross = [&](const worker_api::ArtifactPiece& said) {
+    Answered<worker_api::ArtifactPiece> answer;
+    client->GetArtifact({.work_token = "wt", .sha256 = "abc", .offset = 7, .max_bytes = 9},
+                        answer.done());
+    const auto [heard, done] = engine.got.Take();
+    EXPECT_EQ(heard.work_token, "wt");
+    EXPECT_EQ(heard.sha256, "abc");
+    EXPECT_EQ(heard.offset, 7U);
+    EXPECT_EQ(heard.max_bytes, 9U);
+    done(said);
+    const auto piece = answer.Value();
+    EXPECT_EQ(piece.reply, said.reply);
+    EXPECT_EQ(piece.bytes, said.bytes);
+    EXPECT_EQ(piece.last, said.last);
+    EXPECT_EQ(piece.failure, said.failure);
+  };
+  cross({.reply = Reply::kGoOn, .bytes = std::string("\0\xff", 2), .last = true});
+  for (const Code code : {Code::kUnavailable, Code::kNotFound, Code::kCorrupt})
+    cross({.reply = Reply::kStop, .failure = Error{code, "why"}});
+}
+
+TEST_F(Crossing, ArtifactsOfARegistrationAJobAndAnEnd) {
+  Answered<worker_api::Welcome> welcome;
+  client->Register({.who = who, .slots = {{"mail", 2}}, .artifact_dir = "/var/needs"},
+                   welcome.done());
+  const auto [registration, registered] = engine.registered.Take();
+  EXPECT_EQ(registration.artifact_dir, "/var/needs");
+  registered(worker_api::Welcome{.lease = 61s, .heartbeat_every = 1s});
+  EXPECT_TRUE(welcome.Get());
+
+  const model::Artifact artifact{
+      .file = "f.txt", .sha256 = std::string(64, 'a'), .size = 5, .executable = true};
+  Answered<worker_api::Started> started;
+  client->Start(who, "st", started.done());
+  const auto [start, answer_start] = engine.started.Take();
+  worker_api::Started with{.reply = Reply::kGoOn, .work_token = "wt", .job = TheJob()};
+  with.job.resolved.artifacts = {{artifact, "build.f", "/var/needs/12-56/build/f/f.txt"}};
+  with.job.resolved.rendered =
+      executor::Rendered{.action = model::ExecAction{{"x"}}, .artifacts = {{"out", "o.txt"}}};
+  answer_start(with);
+  const auto job = started.Value().job;
+  ASSERT_EQ(job.resolved.artifacts.size(), 1U);
+  EXPECT_EQ(job.resolved.artifacts[0].artifact, artifact);
+  EXPECT_EQ(job.resolved.artifacts[0].name, "build.f");
+  EXPECT_EQ(job.resolved.artifacts[0].path, "/var/needs/12-56/build/f/f.txt");
+  EXPECT_EQ(job.resolved.rendered->artifacts, with.job.resolved.rendered->artifacts);
+
+  const model::TaskResult result{.output = R"({"n":1})", .artifacts = {{"f", artifact}}};
+  Answered<Reply> reply;
+  client->Complete("wt", {.output = model::WriteResult(result)}, reply.done());
+  const auto [complete, completed] = engine.completed.Take();
+  EXPECT_EQ(model::ReadResult(complete.second.output).value(), result);
+  completed(Reply::kGoOn);
+  EXPECT_EQ(reply.Value(), Reply::kGoOn);
+}
+
 TEST_F(Crossing, HandBackAndLeave) {
   Answered<bool> back;
   client->HandBack(who, {"s1", "s2"}, back.done());

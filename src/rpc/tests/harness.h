@@ -72,6 +72,12 @@ class Engine final : public worker_api::EngineService {
            Done<executor::Reply> done) override {
     logged.Hear({std::move(token), std::move(lines)}, std::move(done));
   }
+  void PutArtifact(worker_api::ArtifactPut put, Done<worker_api::ArtifactTaken> done) override {
+    given.Hear(std::move(put), std::move(done));
+  }
+  void GetArtifact(worker_api::ArtifactGet get, Done<worker_api::ArtifactPiece> done) override {
+    got.Hear(std::move(get), std::move(done));
+  }
   void Complete(std::string token, model::Outcome outcome, Done<executor::Reply> done) override {
     completed.Hear({std::move(token), std::move(outcome)}, std::move(done));
   }
@@ -94,6 +100,8 @@ class Engine final : public worker_api::EngineService {
   Ear<Start_, worker_api::Started> started;
   Ear<worker_api::Heartbeat, worker_api::Beaten> beaten;
   Ear<Log_, executor::Reply> logged;
+  Ear<worker_api::ArtifactPut, worker_api::ArtifactTaken> given;
+  Ear<worker_api::ArtifactGet, worker_api::ArtifactPiece> got;
   Ear<Complete_, executor::Reply> completed;
   Ear<HandBack_, bool> handed_back;
   Ear<worker_api::Identity, bool> left;

@@ -112,7 +112,13 @@ TEST_F(Rpc, WhatIsSaidOfAnAttemptIsItsHoldersWord) {
     Answered<Reply> logged, completed;
     client->Log(token, {}, logged.done());
     client->Complete(token, {}, completed.done());
+    Answered<worker_api::ArtifactTaken> taken;
+    Answered<worker_api::ArtifactPiece> piece;
+    client->PutArtifact({.work_token = token}, taken.done());
+    client->GetArtifact({.work_token = token, .max_bytes = 1}, piece.done());
     const auto log = logged.Get(), complete = completed.Get();
+    EXPECT_EQ(taken.Get().error(), log.error());
+    EXPECT_EQ(piece.Get().error(), log.error());
     EXPECT_FALSE(log);
     EXPECT_FALSE(complete);
     EXPECT_EQ(log.error(), complete.error());
@@ -264,6 +270,31 @@ TEST_F(Rpc, ALogOfFourMebibytesPassesAndOneByteMoreDoesNot) {
               {{7, log_store::Stream::kStdout, {}, std::string(log_store::kMaxLineBytes + 1, 'x')}},
               longer.done());
   EXPECT_EQ(longer.Get().error().message, "line 7 has 65537 bytes; at most 65536, split it");
+}
+
+TEST_F(Rpc, APieceOfFourMebibytesPassesAndOneByteMoreDoesNot) {
+  const auto server = Serve();
+  const auto client = Connect(server->address());
+  const std::string largest(worker_api::kMaxPieceBytes, 'x');
+  Answered<worker_api::ArtifactTaken> taken, refused;
+  client->PutArtifact({.work_token = "wt", .upload = "u", .bytes = largest}, taken.done());
+  const auto [put, took] = engine.given.Take();
+  EXPECT_EQ(put.bytes.size(), largest.size());
+  took(worker_api::ArtifactTaken{.reply = executor::Reply::kGoOn, .have = largest.size()});
+  EXPECT_EQ(taken.Value().have, largest.size());
+  client->PutArtifact({.work_token = "wt", .upload = "u", .bytes = largest + 'x'}, refused.done());
+  EXPECT_EQ(refused.Get().error().code, Code::kInvalidArgument);
+
+  Answered<worker_api::ArtifactPiece> piece, none, more;
+  client->GetArtifact({.work_token = "wt", .max_bytes = worker_api::kMaxPieceBytes}, piece.done());
+  const auto [get, gave] = engine.got.Take();
+  gave(worker_api::ArtifactPiece{.reply = executor::Reply::kGoOn, .bytes = largest});
+  EXPECT_EQ(piece.Value().bytes, largest);
+  client->GetArtifact({.work_token = "wt", .max_bytes = 0}, none.done());
+  EXPECT_EQ(none.Get().error().code, Code::kInvalidArgument);
+  client->GetArtifact({.work_token = "wt", .max_bytes = worker_api::kMaxPieceBytes + 1},
+                      more.done());
+  EXPECT_EQ(more.Get().error().code, Code::kInvalidArgument);
 }
 
 TEST_F(Rpc, AnOutputOfOneMebibytePassesAndOneByteMoreDoesNot) {

@@ -57,6 +57,14 @@ class Line final : public WorkerService {
       return done(Error{Code::kInvalidArgument, "refused"});
     engine_.Log(std::move(token), std::move(lines), std::move(done));
   }
+  void PutArtifact(worker_api::ArtifactPut put, Done<worker_api::ArtifactTaken> done) override {
+    if (!Passes(done)) return;
+    engine_.PutArtifact(std::move(put), std::move(done));
+  }
+  void GetArtifact(worker_api::ArtifactGet get, Done<worker_api::ArtifactPiece> done) override {
+    if (!Passes(done)) return;
+    engine_.GetArtifact(std::move(get), std::move(done));
+  }
   void Complete(std::string token, model::Outcome outcome, Done<executor::Reply> done) override {
     ++completes_;
     if (!Passes(done)) return;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "headworks/artifact_store/artifact_store.h"
 #include "headworks/base/log.h"
 #include "headworks/base/time.h"
 #include "headworks/executor/executor.h"
@@ -41,7 +42,13 @@ struct QueueOptions {
   std::size_t max_log_bytes = std::size_t{64} << 20;
   /// Lines that wait to be stored, of all attempts; beyond it workers are to say them again.
   std::size_t max_waiting_log_bytes = std::size_t{64} << 20;
-  /// Threads that load what attempts need.  0 = none at all: whoever has it calls Tick and RunNext.
+  /// Of one artifact; a larger one fails its task.
+  std::uint64_t max_artifact_bytes = std::uint64_t{10} << 30;
+  /// Files on their way to the artifact store and from it, those of one tenant all but a quarter,
+  /// rounded down; whoever would begin another is told to ask again.
+  std::size_t max_open_artifacts = 256;
+  /// Threads that load what attempts need, and as many that touch artifacts.  0 = none at all:
+  /// whoever has it calls Tick and RunNext.
   std::uint32_t threads = 2;
 };
 
@@ -70,6 +77,8 @@ struct QueuePorts {
   Logger& log;
   /// nullptr: nothing that was begun outlives this process.
   LeaseRecord* leases = nullptr;
+  /// nullptr: tasks that leave or need artifacts are refused.
+  artifact_store::BlobStore* artifacts = nullptr;
 };
 
 /// One that is registered, as people are shown it.
@@ -125,8 +134,10 @@ struct QueueFigures {
 ///   where it stood.
 /// Life.  Drain waits for calls of the sink, not for what the sink answers to words: it answers or
 ///   drops all of them before this is destroyed.
+/// Artifacts.  What a holder leaves and needs passes here in pieces, each only for what is its own
+///   (decision 0030); no success is passed on whose artifacts are not in the store (I6).
 /// Waiting counts against no limit but the task's and the run's (I7).
-/// Threads.  All methods may be called concurrently; `threads` and two of its own.
+/// Threads.  All methods may be called concurrently; twice `threads`, and two of its own.
 /// Bounds.  As in the options and worker_service.h; long polls: 64 of one worker, of which the
 ///   oldest is answered with nothing.
 class QueueExecutor : public executor::Executor, public worker_api::EngineService {

@@ -25,7 +25,7 @@ struct RpcClientOptions {
   /// off its own.  Borrowed; nullptr = it is not told.
   Clock* clock = nullptr;
   /// How long an answer may take, beyond what the call itself waits and what it takes to say the
-  /// request at 250 kbit/s; two minutes more where the answer is a job.
+  /// request at 250 kbit/s; so much more for a piece of a file, and two minutes where it is a job.
   Duration patience = std::chrono::seconds(10);
   /// A connection that is silent for so long is asked whether it lives, and is given up after
   /// `keepalive_timeout` more: its calls end with kUnavailable.
@@ -57,6 +57,8 @@ class RpcClient final : public worker_api::WorkerService {
   void Beat(worker_api::Heartbeat heartbeat, Done<worker_api::Beaten> done) override;
   void Log(std::string work_token, std::vector<log_store::Line> lines,
            Done<executor::Reply> done) override;
+  void PutArtifact(worker_api::ArtifactPut put, Done<worker_api::ArtifactTaken> done) override;
+  void GetArtifact(worker_api::ArtifactGet get, Done<worker_api::ArtifactPiece> done) override;
   void Complete(std::string work_token, model::Outcome outcome,
                 Done<executor::Reply> done) override;
   void HandBack(const worker_api::Identity& who, std::vector<std::string> start_tokens,

@@ -50,7 +50,8 @@ enum class ItemState : std::uint8_t {
   kProcessing = 2,
   /// Acknowledged.  The payload is gone; the id is remembered for `dedup_window`.
   kCompleted = 3,
-  /// Used up its attempts, or was rejected.  Kept for `dead_retention`; a redrive makes it pending again.
+  /// Used up its attempts, or was rejected.  Kept for `dead_retention`; a redrive makes it pending
+  /// again.
   kDead = 4,
   /// As kCompleted, by `Cancel` ...
   kCancelled = 5,

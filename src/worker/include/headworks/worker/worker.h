@@ -84,6 +84,9 @@ struct WorkerFigures {
 ///   or was cancelled, and its lease is over, lines without room are dropped, with a note.  Bound:
 ///   1 to 8 MiB of bytes, some 100 a line for what is around them, for each attempt that is held,
 ///   of which there are at most twice as many as slots.
+/// Artifacts.  What a task leaves is passed on before its end is said, what it needs fetched before
+///   it begins, piece by piece; a cancel, a drain and the end of the lease stop both.  Those of
+///   functions are none.  Bound: some MiB for each of the executor's carriers.
 /// Errors of Run.  kPermissionDenied, kConflict, kInvalidArgument: the server refuses this worker,
 ///   and nothing is held any more; ends that it did not take were given up `report_patience` after
 ///   their leases.  kDrainTimeout: drained, but the ends of some attempts could not be said; they

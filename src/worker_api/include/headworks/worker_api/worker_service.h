@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,10 @@ inline constexpr std::size_t kLineOverhead = 16;
 inline std::size_t BytesOf(const log_store::Line& line) {
   return line.bytes.size() + kLineOverhead;
 }
+/// The bytes of one PutArtifact or GetArtifact.
+inline constexpr std::size_t kMaxPieceBytes = std::size_t{4} << 20;
+/// Registration::artifact_dir.
+inline constexpr std::size_t kMaxPathBytes = 4'096;
 /// Of an outcome, for people: what is longer is cut.
 inline constexpr std::size_t kMaxErrorBytes = std::size_t{4} << 10;
 /// The worker's own, that it shows with all it says.
@@ -71,7 +76,16 @@ struct Registration {
   std::string version;
   std::string host;
   std::int32_t protocol = kProtocol;
+  /// The folder below which it puts the artifacts that attempts need (see ArtifactFolder);
+  /// absolute, UTF-8.  Empty: attempts of tasks that leave or need artifacts go to others.
+  std::string artifact_dir;
 };
+
+/// Where a worker puts the artifacts that one attempt needs, before its code begins.
+inline std::string ArtifactFolder(std::string_view artifact_dir, const model::AttemptKey& attempt) {
+  return std::string(artifact_dir) + '/' + std::to_string(attempt.run.value) + '-' +
+         std::to_string(attempt.epoch.value);
+}
 
 struct Welcome {
   /// An attempt whose worker has not been heard for so long is lost.  The worker, who counts from
@@ -151,13 +165,57 @@ struct Beaten {
   bool leave = false;
 };
 
+/// A piece of a file that an attempt leaves.
+struct ArtifactPut {
+  std::string work_token;
+  /// One try to pass on one file: 1 to kMaxNameBytes of [A-Za-z0-9_-], new for each.  An attempt
+  /// has one at a time: another one ends it.
+  std::string upload;
+  std::uint64_t offset = 0;
+  /// At most kMaxPieceBytes.
+  std::string bytes;
+  /// With the last piece: of the whole file, in lower-case hex.
+  std::string sha256;
+};
+
+struct ArtifactTaken {
+  executor::Reply reply = executor::Reply::kAskAgain;
+  /// kGoOn, kCancel: how much of it is there, which is where the next piece begins; less than what
+  /// had been answered: it is lost, begin anew under another name.
+  std::uint64_t have = 0;
+  /// All of it is in the store, durably.
+  bool stored = false;
+  /// Why it is not and will not be: kInvalidArgument: it is larger than a file may be.  kCorrupt:
+  /// its bytes are not those of `sha256`.  kUnavailable: the store has no room, or fails.
+  std::optional<Error> failure = {};
+};
+
+/// Of a file that the attempt's job names.
+struct ArtifactGet {
+  std::string work_token;
+  std::string sha256;
+  std::uint64_t offset = 0;
+  /// 1 to kMaxPieceBytes.
+  std::uint64_t max_bytes = 0;
+};
+
+struct ArtifactPiece {
+  executor::Reply reply = executor::Reply::kAskAgain;
+  std::string bytes;
+  /// With these bytes the file ends, and all of it is what was stored.
+  bool last = false;
+  /// kNotFound: the job names no such file, or the store does not have it (any more).  kCorrupt:
+  /// what is there is not what was stored.  kUnavailable: it cannot be read.
+  std::optional<Error> failure = {};
+};
+
 /// What workers ask.  Implemented by whatever has the engine (executor_queue) and by whatever
 /// carries the words to it (rpc), so that a worker is written once.
 ///
 /// Answers.  `done` is called once, on any thread, also on this one; it must not block.  All calls
 ///   may be repeated: what has been done already is answered as the first time.
 /// Errors.  kNotFound: this incarnation is not registered (any more); register, and go on with
-///   whatever is held.  Log and Complete need no registration, the token says who speaks.
+///   whatever is held.  Those that show a working token need no registration, it says who speaks.
 ///   kPermissionDenied: a token, with its fault by name; that attempt is over.  kUnavailable: no
 ///   answer; say it again.  kInvalidArgument: a bound.  kConflict: the protocol.
 /// Threads.  All methods may be called concurrently.
@@ -179,7 +237,13 @@ class WorkerService {
   /// when this is answered kGoOn or kCancel (I6).
   virtual void Log(std::string work_token, std::vector<log_store::Line> lines,
                    Done<executor::Reply> done) = 0;
-  /// How it ended, with its output.  kGoOn: committed.  kStop: it was somebody else's by then.
+  /// Of a file that the task leaves: piece by piece, each said again until it is answered otherwise
+  /// than kAskAgain.  Only what is stored counts as left (I6).
+  virtual void PutArtifact(ArtifactPut put, Done<ArtifactTaken> done) = 0;
+  /// Of a file that the task needs.  Nothing is kept for whoever asks: any piece at any time.
+  virtual void GetArtifact(ArtifactGet get, Done<ArtifactPiece> done) = 0;
+  /// How it ended, with its output and artifacts (model::WriteResult).  kGoOn: committed.  kStop:
+  /// it was somebody else's by then.
   virtual void Complete(std::string work_token, model::Outcome outcome,
                         Done<executor::Reply> done) = 0;
   /// Attempts that were assigned and not started: for another worker, at no cost.
