@@ -27,6 +27,8 @@ constexpr Duration kShortestLease = std::chrono::milliseconds(100);
 constexpr Duration kLongestWait = std::chrono::hours(1);
 constexpr std::uint32_t kMostWaiting = 1'000'000;
 constexpr std::uint32_t kMostThreads = 1'024;
+/// Of an engine, whose holders have then something to say yet.
+constexpr Duration kLongestOutage = std::chrono::hours(24);
 constexpr Duration kRenewBefore = executor::AttemptGateOptions{}.renew_before;
 constexpr Duration kStopBeforeCeiling = executor::AttemptGateOptions{}.stop_before_ceiling;
 /// The engine could not judge: it is asked again.
@@ -76,7 +78,7 @@ Status CheckOptions(const QueueOptions& options) {
 
 Duration WorkTokenValid(Duration lease) {
   return std::chrono::ceil<std::chrono::seconds>(
-      std::max<Duration>(2 * kRenewBefore, 2 * lease + kRenewBefore));
+      std::max<Duration>(kLongestOutage, 2 * lease + kRenewBefore));
 }
 
 Result<std::unique_ptr<QueueExecutor>> NewQueueExecutor(const QueueOptions& options,

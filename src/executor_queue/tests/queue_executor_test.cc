@@ -459,9 +459,10 @@ TEST_F(QueueTest, ALeaseEndsWhenItEndsAndAnyWordExtendsIt) {
 }
 
 TEST_F(QueueTest, AHolderOfALongLeaseAlwaysHasATokenThatCounts) {
-  EXPECT_EQ(WorkTokenValid(100ms), 10min);
-  EXPECT_EQ(WorkTokenValid(150s), 10min);
-  EXPECT_EQ(WorkTokenValid(150s + 1us), 10min + 1s);
+  const Duration longest = 12h - 150s;
+  EXPECT_EQ(WorkTokenValid(100ms), 24h);
+  EXPECT_EQ(WorkTokenValid(longest), 24h);
+  EXPECT_EQ(WorkTokenValid(longest + 1us), 24h + 1s);
   for (const Duration lease : {Duration(45min), Duration(6h)}) {
     tokens_ = *token::JwtIssuer::Create({.work_valid = WorkTokenValid(lease)},
                                         token::TokenKeys::Generate(random_), clock_);
@@ -480,6 +481,17 @@ TEST_F(QueueTest, AHolderOfALongLeaseAlwaysHasATokenThatCounts) {
     EXPECT_EQ(**Complete(token, {.verdict = Verdict::kCancelled}), Reply::kGoOn);
     EXPECT_EQ(judge_.heard.back().outcome.reason, model::Reason::kCredentialCeiling);
   }
+}
+
+TEST_F(QueueTest, AnEndIsHeardAfterAnOutageOfHours) {
+  tokens_ = *token::JwtIssuer::Create({.work_valid = WorkTokenValid(60s)},
+                                      token::TokenKeys::Generate(random_), clock_);
+  Make();
+  const auto who = Hire("w");
+  const auto token = Run(who, Next(Plain()));
+  clock_.Advance(23h);
+  EXPECT_EQ(**Complete(token, {.verdict = Verdict::kInterrupted}), Reply::kGoOn);
+  EXPECT_EQ(judge_.heard.back().outcome.verdict, Verdict::kInterrupted);
 }
 
 TEST_F(QueueTest, WhoeverSleptItselfDeclaresNobodyLost) {

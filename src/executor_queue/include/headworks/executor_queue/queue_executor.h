@@ -162,8 +162,8 @@ class QueueExecutor : public executor::Executor, public worker_api::EngineServic
 };
 
 /// How long the working tokens of `QueuePorts::tokens` are to be good for: a holder that says
-/// nothing for almost a lease still has one that counts, and a heartbeat renews it in time.  Whole
-/// seconds, at least 10 minutes.
+/// nothing for almost a lease still has one that counts, and a heartbeat renews it in time; and so
+/// does one that was to say an end while the engine was away (I7).  Whole seconds, at least a day.
 Duration WorkTokenValid(Duration lease);
 
 /// kInvalidArgument names an option that is out of its bounds.
