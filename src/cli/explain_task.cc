@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "headworks/model/artifact_flow.h"
 #include "run_view.h"
 
 namespace headworks::cli {
@@ -215,11 +216,12 @@ bool IsWithWorkers(const std::string& executor) {
   return executor == "queue" || executor.starts_with("queue (");
 }
 
-std::string WaitsForWorker(const model::Task& task, Instant since, Instant now) {
+std::string WaitsForWorker(const model::Workflow& workflow, TaskNo no, Instant since, Instant now) {
+  const model::Task& task = workflow.task(no);
   return fmt::format(
-      "waits for a worker of queue '{}'{}{}", model::QueueOf(task),
+      "waits for a worker of queue '{}'{}{}{}", model::QueueOf(task),
       task.required.empty() ? "" : fmt::format(" that has {}", fmt::join(task.required, ", ")),
-      Ago(since, now));
+      model::PassesArtifacts(workflow, no) ? " that passes artifacts on" : "", Ago(since, now));
 }
 
 void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& lines) {
@@ -301,7 +303,7 @@ std::vector<std::string> ExplainTask(const RunView& view, TaskNo task, bool engi
         lines.push_back(fmt::format("it is with executor {}", holder->second));
       if (state.state == TaskState::kQueued)
         lines.push_back(holder != view.holders.end() && IsWithWorkers(holder->second)
-                            ? WaitsForWorker(view.workflow->task(task), state.since, now)
+                            ? WaitsForWorker(*view.workflow, task, state.since, now)
                             : "it was offered to its executor and has not reported a start yet");
       ExplainOverdue(view, task, lines);
       break;

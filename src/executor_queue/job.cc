@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "headworks/model/artifact_flow.h"
+
 namespace headworks::executor_queue {
 namespace {
 
@@ -50,12 +52,7 @@ bool Mentions(const model::Action& action, std::string_view word) {
 }  // namespace
 
 bool HasArtifacts(const executor::Attempt& attempt) {
-  const model::Task& task = attempt.task();
-  if (std::holds_alternative<model::FunctionAction>(task.action)) return false;
-  return !task.artifacts.empty() ||
-         std::ranges::any_of(attempt.workflow->upstreams(attempt.key.task), [&](TaskNo need) {
-           return !attempt.workflow->task(need).artifacts.empty();
-         });
+  return model::PassesArtifacts(*attempt.workflow, attempt.key.task);
 }
 
 std::string WhyNotElsewhere(const executor::Attempt& attempt) {

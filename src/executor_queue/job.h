@@ -7,8 +7,7 @@
 
 namespace headworks::executor_queue {
 
-/// Whether it leaves artifacts or is to see some: whoever runs it passes them on.  A function sees
-/// none.
+/// Its worker has to pass artifacts on.
 bool HasArtifacts(const executor::Attempt& attempt);
 /// Why a task cannot run on another host; empty = it can.
 std::string WhyNotElsewhere(const executor::Attempt& attempt);

@@ -1,9 +1,11 @@
 #include "headworks/model/artifact.h"
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <utility>
 
 #include "headworks/base/json.h"
+#include "headworks/model/artifact_flow.h"
 
 namespace headworks::model {
 namespace json = boost::json;
@@ -66,6 +68,13 @@ Result<TaskResult> ReadResult(std::string_view text) {
     HEADWORKS_ASSIGN(result.artifacts[std::string(member.key())], Read(member.value()));
   }
   return result;
+}
+
+bool PassesArtifacts(const Workflow& workflow, TaskNo task) {
+  if (std::holds_alternative<FunctionAction>(workflow.task(task).action)) return false;
+  return !workflow.task(task).artifacts.empty() ||
+         std::ranges::any_of(workflow.upstreams(task),
+                             [&](TaskNo need) { return !workflow.task(need).artifacts.empty(); });
 }
 
 std::string ArtifactPathProblem(std::string_view path) {

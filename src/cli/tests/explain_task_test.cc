@@ -305,6 +305,16 @@ TEST_F(ExplainTaskTest, AnAttemptThatWaitsForAWorkerSaysForWhichAndSinceWhen) {
   view_.holders[No("a")] = "queue (host:1)";
   task("a").since = kNow - seconds(90);
   EXPECT_NE(Explain("a").find("waits for a worker of queue 'default' since "), std::string::npos);
+  auto definition = view_.workflow->definition();
+  definition.tasks[0].artifacts = {{"report", "report.txt"}};
+  view_.workflow = *model::Workflow::Create(std::move(definition));
+  for (const char* id : {"a", "b"}) {  // the one leaves it, the other needs it
+    task(id).state = TaskState::kQueued;
+    view_.holders[No(id)] = "queue (host:1)";
+    EXPECT_NE(Explain(id).find("of queue 'default' that passes artifacts on since "),
+              std::string::npos)
+        << Explain(id);
+  }
 }
 
 TEST_F(ExplainTaskTest, AnAttemptThatDoesNotStartSaysWhatItsExecutorSays) {
