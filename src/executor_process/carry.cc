@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "artifact_files.h"
@@ -8,6 +9,18 @@
 /// What the carriers do: artifacts of other tasks to an attempt, and those of its own to the store.
 namespace headworks::executor_process {
 namespace {
+
+/// Of what an attempt needs: whatever has no more is soon copied.
+constexpr std::uint64_t kQuickBytes = std::uint64_t{64} << 20;
+
+/// A success that was stopped before its artifacts were stored is none.
+void StopStoring(model::Outcome& outcome, StopCause why) {
+  const model::Outcome stopped = NotStarted(why);
+  outcome.output.clear();
+  outcome.verdict = stopped.verdict;
+  outcome.reason = stopped.reason;
+  outcome.error = "stopped while its artifacts were stored";
+}
 
 artifact_store::Owner OwnerOf(const executor::Attempt& attempt) {
   return {attempt.key.tenant, attempt.run_id};
@@ -24,17 +37,52 @@ std::shared_ptr<artifact_store::BlobStore> ProcessExecutor::Impl::StoreOf(
 void ProcessExecutor::Impl::Carry(Load load) {
   {
     const std::scoped_lock lock(mutex_);
+    const model::AttemptKey key = std::visit([](const auto& each) { return each.offer.key; }, load);
     loads_.push_back(std::move(load));
+    if (const auto live = live_.find(key);
+        live != live_.end() && live->second.stop != StopCause::kNone)
+      TakeOffLocked(key, live->second.stop);
   }
-  carry_.notify_one();
+  carry_.notify_all();  // not each of them takes it
 }
 
-void ProcessExecutor::Impl::CarryLoop(const std::stop_token& stop) {
+bool ProcessExecutor::Impl::IsQuick(const Load& load) {
+  const auto* prepared = std::get_if<Prepared>(&load);
+  if (prepared == nullptr) return false;
+  std::uint64_t left = kQuickBytes;
+  for (const executor::NeededArtifact& needed : prepared->needed) {
+    if (needed.artifact.size > left) return false;
+    left -= needed.artifact.size;
+  }
+  return true;
+}
+
+void ProcessExecutor::Impl::TakeOffLocked(const model::AttemptKey& key, StopCause why) {
+  const auto at = std::ranges::find_if(loads_, [&](const Load& load) {
+    return std::visit([&](const auto& each) { return each.offer.key == key; }, load);
+  });
+  if (at == loads_.end()) return;
+  if (auto* prepared = std::get_if<Prepared>(&*at)) {
+    messages_.push_back(std::move(*prepared));  // whoever starts it sees the mark
+  } else {
+    Cargo& cargo = std::get<Cargo>(*at);
+    StopStoring(cargo.outcome, why);
+    messages_.push_back(Carried{key, std::move(cargo.outcome)});
+  }
+  loads_.erase(at);
+  Wake();
+}
+
+void ProcessExecutor::Impl::CarryLoop(const std::stop_token& stop, bool quick) {
   while (true) {
     std::unique_lock lock(mutex_);
-    if (!carry_.wait(lock, stop, [&] { return !loads_.empty(); })) return;
-    Load load = std::move(loads_.front());
-    loads_.pop_front();
+    const auto next = [&] {
+      return quick ? std::ranges::find_if(loads_, &IsQuick) : loads_.begin();
+    };
+    if (!carry_.wait(lock, stop, [&] { return next() != loads_.end(); })) return;
+    const auto at = next();
+    Load load = std::move(*at);
+    loads_.erase(at);
     lock.unlock();
     if (auto* prepared = std::get_if<Prepared>(&load)) {
       Place(*prepared, stop);
@@ -89,14 +137,8 @@ void ProcessExecutor::Impl::Keep(Cargo& cargo, const std::stop_token& stop) {
       result.artifacts.emplace(name, *std::move(kept));
       continue;
     }
+    if (kept.error().code == Code::kCancelled) return StopStoring(outcome, StopOf(cargo.offer.key));
     outcome.output.clear();
-    if (kept.error().code == Code::kCancelled) {
-      const model::Outcome why = NotStarted(StopOf(cargo.offer.key));
-      outcome.verdict = why.verdict;
-      outcome.reason = why.reason;
-      outcome.error = "stopped while its artifacts were stored";
-      return;
-    }
     const bool own = kept.error().code == Code::kInvalidArgument;
     outcome.verdict = own ? model::Verdict::kFailed : model::Verdict::kRetry;
     outcome.reason = model::Reason::kArtifact;

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kRecent = 512;
 /// After the graces, while processes are killed.
 constexpr Duration kDrainMargin = std::chrono::seconds(5);
-/// Threads that copy artifacts, so that a large one does not hold up the small.
+/// Threads that copy artifacts; one of them is for what is soon done.
 constexpr std::size_t kCarriers = 4;
 
 std::vector<supervisor::CgroupPlace> PlacesOf(const ProcessExecutorOptions& options) {
@@ -120,6 +120,7 @@ void ProcessExecutor::Impl::Cancel(const model::AttemptKey& key) {
   const auto live = live_.find(key);
   if (live == live_.end()) return;
   live->second.stop = StopCause::kCancel;
+  TakeOffLocked(key, StopCause::kCancel);
   // Before that, whoever handles it next sees the mark.
   if (!live->second.sent) return;
   messages_.push_back(Stop{key});
@@ -241,7 +242,7 @@ Status ProcessExecutor::Impl::Start(executor::AttemptSink& sink) {
     sink_ = &sink;
   }
   for (std::size_t i = 0; HasStore() && i < kCarriers; ++i)
-    carriers_.emplace_back([this](const std::stop_token& stop) { CarryLoop(stop); });
+    carriers_.emplace_back([this, i](const std::stop_token& stop) { CarryLoop(stop, i == 0); });
   preparer_ = std::jthread([this](const std::stop_token& stop) { PrepareLoop(stop); });
   loop_ = std::jthread([this](const std::stop_token& stop) { RunLoop(stop); });
   return {};
@@ -255,6 +256,7 @@ Status ProcessExecutor::Impl::Drain(Duration timeout) {
     Duration grace{};
     for (auto& [key, live] : live_) {
       if (live.stop == StopCause::kNone) live.stop = StopCause::kDrain;
+      TakeOffLocked(key, live.stop);
       grace = std::max(grace, live.offer.task().grace);
       if (live.sent) messages_.push_back(Stop{key});
     }

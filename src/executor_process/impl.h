@@ -150,8 +150,12 @@ class ProcessExecutor::Impl {
   bool HasStore() const { return ports_.artifacts != nullptr || ports_.artifacts_of; }
   /// Not null where HasStore.
   std::shared_ptr<artifact_store::BlobStore> StoreOf(const executor::Attempt& attempt) const;
-  void CarryLoop(const std::stop_token& stop);
+  /// `quick`: it takes only what is soon done, so that no start waits for large files of others.
+  void CarryLoop(const std::stop_token& stop, bool quick);
+  static bool IsQuick(const Load& load);
   void Carry(Load load);
+  /// One that is to stop waits for no carrier.
+  void TakeOffLocked(const model::AttemptKey& key, StopCause why);
   void Place(Prepared& prepared, const std::stop_token& stop);
   void Keep(Cargo& cargo, const std::stop_token& stop);
 

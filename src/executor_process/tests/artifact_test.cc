@@ -36,6 +36,14 @@ class WatchedStore final : public artifact_store::ArtifactStore {
     Slow(WatchedStore& store, std::unique_ptr<artifact_store::Writer> writer)
         : store_(store), writer_(std::move(writer)) {}
     Status Append(std::string_view bytes) override {
+      if (store_.lost > 0) {
+        --store_.lost;
+        return Error{Code::kConflict, "lost"};
+      }
+      if (bytes.starts_with("stuck")) {
+        ++store_.stuck;
+        store_.freed.wait(false);
+      }
       if (bytes.starts_with("slow") && !store_.held.exchange(true)) {
         store_.entered.set_value();
         store_.go_on.get_future().wait();
@@ -67,6 +75,11 @@ class WatchedStore final : public artifact_store::ArtifactStore {
   }
 
   bool full = false;
+  /// Pieces that are appended in vain, because what came before is lost.
+  std::atomic<int> lost = 0;
+  /// Writers that wait until they are freed.
+  std::atomic<int> stuck = 0;
+  std::atomic<bool> freed = false;
   std::promise<void> entered, go_on;
   std::atomic<bool> held = false;
 
@@ -273,6 +286,54 @@ TEST_F(ArtifactTest, ALargeOneHoldsUpNobodyElse) {
   EXPECT_EQ(executor_->List().size(), 1U);
   store_->go_on.set_value();
   EXPECT_EQ(sink_.Await(slow.key).verdict, Verdict::kSucceeded);
+}
+
+TEST_F(ArtifactTest, WhatAStoreHasLostIsStoredAnewTenTimesAtMost) {
+  store_->lost = 10;
+  const auto left = ResultOf(Leaves("echo 1 >file", {{"f", "file"}})).artifacts.at("f");
+  EXPECT_EQ(BytesOf(left), "1\n");
+  store_->lost = 11;
+  const model::Outcome outcome = Run(Leaves("echo 1 >file", {{"f", "file"}}));
+  EXPECT_EQ(outcome.verdict, Verdict::kRetry);
+  EXPECT_EQ(outcome.error, "artifact f cannot be stored: lost");
+}
+
+TEST_F(ArtifactTest, ManyLargeOnesHoldUpNeitherAStartNorACancel) {
+  std::vector<executor::Attempt> stuck;
+  for (int i = 0; i < 3; ++i) {
+    const std::string file = "file" + std::to_string(i);
+    stuck.push_back(Next(Leaves("echo stuck >" + file, {{"f", file}})));
+    ASSERT_EQ(executor_->Offer(stuck.back()).disposition, model::Disposition::kDispatched);
+  }
+  ASSERT_TRUE(WaitUntil([&] { return store_->stuck == 3; }));
+  const auto waits = Next(Leaves("echo $$ >pid; echo stuck >file", {{"f", "file"}}));
+  ASSERT_EQ(executor_->Offer(waits).disposition, model::Disposition::kDispatched);
+  const pid_t pid = PidFrom(File("pid"));
+  ASSERT_TRUE(WaitUntil([&] { return !Alive(pid); }));
+  Need("small", "a/f/f");
+  // Its end comes after that of the other, which so is in line.
+  EXPECT_EQ(Run(Shell("true")).verdict, Verdict::kSucceeded);
+  executor_->Cancel(waits.key);
+  const model::Outcome outcome = sink_.Await(waits.key);
+  EXPECT_EQ(outcome.verdict, Verdict::kCancelled);
+  EXPECT_EQ(outcome.error, "stopped while its artifacts were stored");
+  store_->freed = true;
+  store_->freed.notify_all();
+  for (const auto& attempt : stuck)
+    EXPECT_EQ(sink_.Await(attempt.key).verdict, Verdict::kSucceeded);
+  EXPECT_EQ(store_->stuck, 3);
+}
+
+TEST_F(ArtifactTest, WhatIsNeededGoesWhereItWasSaidToGo) {
+  Need("report", "a/report/r.txt");
+  const std::string folder = executor_->ArtifactRoot() + "/1-7";
+  model::Task task = Shell("cat \"$PLACE/a/report/r.txt\"; echo");
+  task.env = {{"PLACE", folder}};
+  auto attempt = Next(task);
+  attempt.artifact_dir = folder;
+  ASSERT_EQ(Run(attempt).verdict, Verdict::kSucceeded);
+  EXPECT_EQ(Texts(attempt), std::vector<std::string>{"report"});
+  EXPECT_TRUE(WaitUntil([&] { return !fs::exists(attempt.artifact_dir); }));
 }
 
 TEST_F(ArtifactTest, CancelStopsTheStoring) {
