@@ -303,6 +303,7 @@ void Impl::Trouble(Line& line, const Error& error) {
 
 void Impl::Take(Line& line, task_queue::Polled polled, Duration asked_at) {
   std::vector<std::shared_ptr<HeldJob>> jobs;
+  jobs.reserve(polled.items.size());
   for (task_queue::ClaimedItem& item : polled.items)
     jobs.push_back(std::make_shared<HeldJob>(line.queue, std::move(item), asked_at));
   for (const auto& job : jobs) keeper_->Add(job);
