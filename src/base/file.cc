@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <system_error>
 
 #include "headworks/base/fd.h"
 
@@ -36,6 +37,19 @@ bool WriteAll(int fd, std::string_view bytes) {
 bool SyncFolder(const std::string& folder) {
   const Fd opened(open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   return opened && fsync(opened.get()) == 0;
+}
+
+std::string RealPath(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr int kMaxLinks = 40;  // as the kernel
+  std::error_code error;
+  fs::path at = fs::absolute(path, error).lexically_normal();
+  // A link to what is not there yet: the file will be where it leads.
+  for (int links = 0; links < kMaxLinks && fs::is_symlink(at, error) && !fs::exists(at, error);
+       ++links)
+    at = (at.parent_path() / fs::read_symlink(at, error)).lexically_normal();
+  const fs::path real = fs::weakly_canonical(at, error);
+  return (error ? at : real).string();
 }
 
 std::string WriteBeside(const std::string& path, std::string_view text, unsigned mode) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "headworks/alert/alert.h"
+#include "headworks/base/file.h"
 #include "headworks/base/tenant.h"
 #include "headworks/base/text.h"
 #include "headworks/base/time.h"
@@ -79,10 +80,10 @@ Status SetStore(Settings& settings, std::string_view text) {
     return {};
   }
   if (text.starts_with("sqlite:")) text.remove_prefix(7);
+  if (text.empty()) return Bad("sqlite:", "sqlite:PATH");
   if (const auto colon = text.find("://"); colon != std::string_view::npos)
     return Bad(text, "a store that this program knows: give a path, sqlite:PATH or memory:");
-  settings.runner.database_url =
-      "sqlite:" + std::filesystem::absolute(text).lexically_normal().string();
+  settings.runner.database_url = "sqlite:" + RealPath(std::string(text));
   return {};
 }
 

@@ -6,7 +6,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
+
+#include "headworks/base/file.h"
 
 namespace headworks::cli {
 
@@ -16,9 +17,7 @@ Result<WorkerSocket> WorkerSocket::Open(const std::string& database_url) {
     return Error{
         Code::kInvalidArgument,
         fmt::format("tasks go to workers, and none reaches {}; use a store on disk", database_url)};
-  const std::string folder =
-      std::filesystem::absolute(database_url.substr(kScheme.size())).lexically_normal().string() +
-      "-workers";
+  const std::string folder = RealPath(database_url.substr(kScheme.size())) + "-workers";
   const auto failed = [&](std::string_view what) {
     return Error{Code::kUnavailable, fmt::format("cannot {} {}, where workers meet the engine: {}",
                                                  what, folder, std::strerror(errno))};

@@ -19,6 +19,7 @@
 #include "headworks/alert/alert.h"
 #include "headworks/alert/alerter.h"
 #include "headworks/artifact_store_files/file_artifact_store.h"
+#include "headworks/base/file.h"
 #include "headworks/base/host.h"
 #include "headworks/base/json.h"
 #include "headworks/base/random.h"
@@ -211,8 +212,7 @@ Result<std::string> TokenKeysFile(std::string_view database_url) {
   if (!database_url.starts_with("sqlite:") || database_url.size() == 7)
     return Error{Code::kInvalidArgument,
                  fmt::format("{} keeps no keys for tokens; use a database on disk", database_url)};
-  const fs::path path = fs::absolute(database_url.substr(7)).lexically_normal();
-  return path.string() + "-token-keys";
+  return RealPath(std::string(database_url.substr(7))) + "-token-keys";
 }
 
 /// In the order in which they start; they stop in reverse.
@@ -315,7 +315,7 @@ Status Runner::Parts::OpenStores() {
     path = url.substr(7);
     if (path.empty())
       return Error{Code::kInvalidArgument, "database_url 'sqlite:' needs a path: sqlite:PATH"};
-    path = fs::absolute(path).lexically_normal().string();
+    path = RealPath(path);
     HEADWORKS_ASSIGN(auto opened, store_sqlite::Open(path, {.logger = logger}));
     queues = &opened->queues();
     workers = &opened->workers();

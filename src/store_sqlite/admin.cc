@@ -11,6 +11,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "headworks/base/file.h"
 #include "owner_lock.h"
 #include "rows.h"
 #include "run_store.h"
@@ -28,7 +29,7 @@ struct Opened {
 
 Result<Opened> OpenExisting(const std::string& path) {
   std::error_code error;
-  const std::string absolute = fs::absolute(path, error).lexically_normal().string();
+  const std::string absolute = RealPath(path);
   if (path.empty() || !fs::exists(absolute, error)) {
     return Error{Code::kNotFound, fmt::format("{}: there is no database here", path)};
   }
@@ -303,7 +304,7 @@ Result<std::string> LiveEngine(const std::string& path) {
   if (!fs::exists(path, error)) {
     return Error{Code::kNotFound, fmt::format("{}: there is no database here", path)};
   }
-  return OwnerLock::Holder(path + ".lock");
+  return OwnerLock::Holder(RealPath(path) + ".lock");
 }
 
 }  // namespace headworks::store_sqlite

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "headworks/base/file.h"
 #include "schema.h"
 
 namespace headworks::store_sqlite {
@@ -74,10 +75,8 @@ Result<std::unique_ptr<Core>> Core::Open(const std::string& path, const Options&
   std::string absolute = path;
   if (options.vfs.empty()) {
     std::error_code error;
-    absolute = fs::absolute(path, error).lexically_normal().string();
-    if (path.empty() || error) {
-      return Error{Code::kInvalidArgument, "no path given for the database"};
-    }
+    if (path.empty()) return Error{Code::kInvalidArgument, "no path given for the database"};
+    absolute = RealPath(path);
     if (!options.create && !fs::exists(absolute, error)) {
       return Error{Code::kNotFound, fmt::format("{}: there is no database here", absolute)};
     }
@@ -156,6 +155,13 @@ Status Core::CheckWritable() {
 
 Result<bool> Core::TakeOwnership() {
   if (owner_lock_ != nullptr || !options_.vfs.empty()) return false;
+  // What lies beside it, the lock and SQLite's log among it, goes by its name.
+  if (std::error_code error; fs::hard_link_count(path_, error) > 1 && !error)
+    return Error{
+        Code::kPermissionDenied,
+        fmt::format("{}: this file has another name, too (a hard link), so whoever uses it "
+                    "by that one knows nothing of this engine; remove one of the names",
+                    path_)};
   HEADWORKS_ASSIGN(owner_lock_, OwnerLock::Take(path_ + ".lock"));
   return true;
 }

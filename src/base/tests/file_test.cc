@@ -102,6 +102,22 @@ TEST_F(File, AllIsWrittenThoughAPipeTakesLess) {
   EXPECT_TRUE(WriteAll(-1, ""));
 }
 
+TEST_F(File, HasOneNameByWhateverLinksItIsFound) {
+  const std::string real = (fs::canonical(folder_) / "new").string();
+  EXPECT_EQ(RealPath(Path("new")), real);
+  EXPECT_EQ(RealPath(Path("x/../new")), real);
+  fs::create_symlink("new", Path("link"));
+  fs::create_symlink(Path("link"), Path("link-to-link"));
+  fs::create_directory_symlink(".", Path("here"));
+  for (const bool is_there : {false, true}) {
+    if (is_there) std::ofstream(Path("new")) << "x";
+    for (const char* name : {"link", "link-to-link", "here/new", "here/link"})
+      EXPECT_EQ(RealPath(Path(name)), real) << name << is_there;
+  }
+  fs::create_symlink("round", Path("round"));
+  EXPECT_NE(RealPath(Path("round")), "") << "nothing can be made of it";
+}
+
 TEST_F(File, AFolderIsSyncedAndAFileIsNone) {
   EXPECT_TRUE(SyncFolder(folder_));
   EXPECT_TRUE(SyncFolder(""));

@@ -86,6 +86,9 @@ TEST_F(SettingsTest, BadValueNamesWhereItCameFrom) {
   environment_.clear();
   flags_["format"] = "jsn";
   ExpectRefused("--format: 'jsn' is none of table, json, yaml, did you mean 'json'?");
+  flags_.clear();
+  flags_["store"] = "sqlite:";
+  ExpectRefused("--store: 'sqlite:' is not sqlite:PATH");
 }
 
 TEST_F(SettingsTest, NumbersAndSizesAreBounded) {

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <filesystem>
 
 #include "headworks/store_conformance/harness.h"
 #include "headworks/store_sqlite/admin.h"
@@ -34,6 +35,33 @@ TEST(SqliteOwnership, SecondEngineIsRefusedAndToldWhoOwnsTheFile) {
       << refused.error().message;
   EXPECT_NE(refused.error().message.find(host.data()), std::string::npos)
       << refused.error().message;
+}
+
+TEST(SqliteOwnership, AnotherNameOfTheFileMakesNoOtherEngine) {
+  const ScratchFolder folder;
+  std::filesystem::create_symlink("db", folder.File("link"));
+  std::filesystem::create_directory_symlink(".", folder.File("here"));
+  const Child owner({"own", folder.File("link")});  // before the file is there
+  ASSERT_EQ(owner.answer(), "ok");
+  for (const char* name : {"db", "link", "here/db", "here/link"}) {
+    const auto db = MustOpen(folder.File(name));
+    EXPECT_CODE(db->runs().Acquire(kShards, "me", std::chrono::seconds(10)), Code::kConflict)
+        << name;
+    EXPECT_NE(*LiveEngine(folder.File(name)), "") << name;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder.File("link.lock")));
+}
+
+TEST(SqliteOwnership, AFileWithTwoNamesHasNoEngine) {
+  const ScratchFolder folder;
+  const auto db = MustOpen(folder.File("db"));
+  std::filesystem::create_hard_link(folder.File("db"), folder.File("other"));
+  const auto refused = db->runs().Acquire(kShards, "me", std::chrono::seconds(10));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kPermissionDenied);
+  EXPECT_NE(refused.error().message.find("hard link"), std::string::npos);
+  std::filesystem::remove(folder.File("other"));
+  EXPECT_OK(db->runs().Acquire(kShards, "me", std::chrono::seconds(10)));
 }
 
 TEST(SqliteOwnership, AnyoneMayAskWhetherAnEngineLivesWithoutBeingInItsWay) {
