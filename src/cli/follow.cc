@@ -127,10 +127,12 @@ class Follower {
     return {};
   }
 
-  /// Whether the run is held back as a whole: by a limit of runs, or by pools.
+  bool IsPaused() const { return view_.header.paused_at != Instant{}; }
+
+  /// Whether the run is held back as a whole: by somebody, by a limit of runs, or by pools.
   bool Waits() const {
     using model::TaskState;
-    if (view_.header.state == model::RunState::kPending) return true;
+    if (view_.header.state == model::RunState::kPending || IsPaused()) return true;
     return view_.count(TaskState::kQueued) + view_.count(TaskState::kRunning) == 0 &&
            std::ranges::find(view_.tasks, model::Reason::kPermit, &model::TaskRun::reason) !=
                view_.tasks.end();
@@ -145,6 +147,12 @@ class Follower {
     if (!waits_since_) waits_since_ = monotonic;
     if (*waits_since_ == kTold || monotonic - *waits_since_ < kSilence) return {};
     waits_since_ = kTold;
+    if (IsPaused()) {
+      presenter_.Say(fmt::format(
+          "run {} is paused: what runs goes on, and nothing new begins until `{}`", run_.value,
+          CommandLine(context_, fmt::format("runs resume {}", run_.value))));
+      return {};
+    }
     const Instant now = context_.clock.Now();
     HEADWORKS_ASSIGN(RunView view, reader_.Read(*runner_, reference_, now));
     HEADWORKS_TRY(reader_.ReadLimits(*runner_, view));

@@ -219,6 +219,21 @@ tasks:
                 (self.dir / name).unlink()
         self.assertIn("exit code 3", out)
 
+    def test_paused_run_says_so_and_how_it_goes_on(self):
+        process = self.start("run", self.write(
+            "two.yaml", f"version: 1\ntasks:\n  a: {{run: '{gate('a')}'}}\n"
+            "  b: {needs: [a], run: 'true'}\n"))
+        self.until_exists("a.here")
+        self.hw("runs", "pause", "@last")
+        self.until_said(process, "run 1 is paused: what runs goes on")
+        self.assertIn("runs resume 1`", self.text(process))
+        self.write("a.go", "")
+        self.until(lambda: self.states()["a"] == "succeeded", "a has ended")
+        self.assertEqual(self.states()["b"], "ready")
+        self.hw("runs", "resume", "1")
+        out = self.ends(process, OK)
+        self.assertEqual(out.count("is paused"), 1, out)
+
     def test_parameters_and_input_reach_the_run(self):
         self.write("p.yaml", "version: 1\nname: p\nparams: {n: 1, who: nobody}\n"
                              "tasks: {t: {run: 'cat \"$HEADWORKS_INPUT\"'}}\n")
