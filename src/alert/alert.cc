@@ -94,7 +94,7 @@ Alert OfStuckRun(const model::RunHeader& run) {
                           run.stuck_since.time_since_epoch().count()),
               {}};
   json::object object = OfRun(kRunStuck, run, alert.id, run.stuck_since);
-  object["reason"] = task_queue::RedactCredentials(run.stuck_reason);
+  object["reason"] = task_queue::RedactCredentials(ReplaceInvalidUtf8(run.stuck_reason));
   alert.payload = json::serialize(object);
   return alert;
 }

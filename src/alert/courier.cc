@@ -90,13 +90,15 @@ Status Courier::Next(std::span<const TenantQueue> all) {
   std::ranges::rotate(waiting, std::ranges::find_if(waiting, [&](const auto* queue) {
                         return queue->tenant > last_;
                       }));
+  Status first;  // the trouble of one tenant is not another's (I11)
   for (const TenantQueue* queue : waiting) {
-    HEADWORKS_ASSIGN(const bool took, Take(*queue));
-    if (!took) continue;
+    const auto took = Take(*queue);
+    if (!took && first) first = took.error();
+    if (!took || !*took) continue;
     last_ = queue->tenant;
-    return {};
+    break;
   }
-  return {};
+  return first;
 }
 
 Result<bool> Courier::Take(const TenantQueue& queue) {

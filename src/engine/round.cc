@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "headworks/alert/alert.h"
 #include "headworks/engine/engine.h"
@@ -715,6 +716,10 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
     const store::Guard& guard = guards_[static_cast<std::size_t>(shard.value)];
     round.guards.push_back({shard, guard.term, RoundNo(guard.round.value + 1)});
   }
+  // The store takes those of one queue at once.
+  std::ranges::stable_sort(round.items, {}, [](const store::QueuedItem& item) {
+    return std::tie(item.tenant, item.queue);
+  });
   return round;
 }
 

@@ -117,17 +117,17 @@ class Impl final : public JobWorker {
 
   const JobWorkerOptions options_;
   const JobWorkerPorts ports_;
-  std::stop_source leaving_;  // nothing more is claimed
-  std::stop_source stop_;     // what runs is told to stop
-  std::optional<LeaseKeeper> keeper_;
+  std::stop_source leaving_;                  // nothing more is claimed
+  std::stop_source stop_;                     // what runs is told to stop
   std::vector<std::unique_ptr<Line>> lines_;  // grows under mutex_, until Run
   mutable std::mutex mutex_;                  // after the bell's, before the keeper's
   std::condition_variable_any changed_;
   // Guarded by mutex_.
   bool is_started_ = false;
   bool is_woken_ = false;
-  bool is_closed_ = false;    // nothing more comes to the lines
-  std::int64_t serving_ = 0;  // slots that have not ended
+  bool is_closed_ = false;             // nothing more comes to the lines
+  std::int64_t serving_ = 0;           // slots that have not ended
+  std::optional<LeaseKeeper> keeper_;  // last: its thread reads what lines hold
 };
 
 Status Impl::HandleText(std::string queue, JobFunction function, JobQueueOptions options) {

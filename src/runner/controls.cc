@@ -116,7 +116,7 @@ Result<control::WorkersCommanded> StoredControl::CommandWorkers(
     HEADWORKS_ASSIGN(const auto known, ports_.workers.ListOrders(command.tenant));
     done.taken = AreTaken(orders.all, known);
     if (done.taken || ports_.clock.Monotonic() >= deadline) return done;
-    std::this_thread::sleep_for(kAskInterval);  // tidy-allow(sleep): the engine's roster takes it
+    std::this_thread::sleep_for(kAskOrders);  // tidy-allow(sleep): the engine's roster takes it
   }
 }
 

@@ -845,13 +845,15 @@ Status Runner::Shutdown() {
   Status status;
   if (p.engine) {
     // A drain that ran out of time is no error here: what is left is stopped, and runs again.
+    const Duration deadline = p.clock.Monotonic() + p.options.drain_timeout;
     const bool idle = Drain(p.options.drain_timeout).has_value();
+    // While workers are heard; what there is no time for, the next engine tells.
+    if (p.alerter) p.alerter->Close(deadline - p.clock.Monotonic());
     status = p.buffer->Close(Duration(0));
     if (p.loop) {
       if (!idle) (void)Drain(std::chrono::seconds(5)).has_value();  // their last words are stored
       p.loop->Stop();
     }
-    if (p.alerter) p.alerter->Close(p.options.drain_timeout);
     if (p.roster) p.roster->Close();  // before another engine writes the same rows
     if (auto closed = p.engine->Close(); !closed && status) status = closed;
   }

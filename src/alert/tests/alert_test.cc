@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <boost/json.hpp>
+
+#include "headworks/task_queue/checks.h"
 
 namespace headworks::alert {
 namespace {
@@ -147,6 +150,9 @@ TEST(Alert, StuckRunAndTestAreTold) {
   EXPECT_EQ(stuck.id, "run_stuck:7:1700000000000000");
   EXPECT_EQ(Told(stuck)["reason"], "token: *** is bad");
   EXPECT_EQ(Told(stuck)["run_id"], "0190-run");
+  run.stuck_reason = "constraint \xE2\x82";  // a store's message, cut
+  EXPECT_TRUE(task_queue::CheckEnqueue(
+      run.tenant, "ops", std::array{task_queue::NewItem{"id", OfStuckRun(run).payload}}));
   const Alert test = OfTest(TenantId("acme"), "1", "ann@host", kNow);
   EXPECT_EQ(test.id, "test:1");
   EXPECT_EQ(Told(test)["by"], "ann@host");

@@ -29,6 +29,7 @@ class Late final : public task_queue::Queues, task_queue::TaskQueue {
       : inner_(inner), meanwhile_(std::move(meanwhile)) {}
   task_queue::TaskQueue& tasks() override { return *this; }
   task_queue::QueueAdmin& admin() override { return inner_.admin(); }
+  task_queue::QueueSurvey& survey() override { return inner_.survey(); }
   task_queue::Bell& bell() override { return inner_.bell(); }
 
  private:

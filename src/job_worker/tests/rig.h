@@ -47,6 +47,7 @@ class Cut final : public task_queue::Queues, task_queue::TaskQueue {
 
   task_queue::TaskQueue& tasks() override { return *this; }
   task_queue::QueueAdmin& admin() override { return inner_.admin(); }
+  task_queue::QueueSurvey& survey() override { return inner_.survey(); }
   task_queue::Bell& bell() override { return inner_.bell(); }
 
  private:

@@ -70,11 +70,11 @@ class Wanted final : public executor::Resolver {
   std::map<std::int64_t, Blob> of;  // by epoch; guarded by mutex
 };
 
-class OpenDoor final : public rpc::Gatekeeper {
+class OpenDoor final : public rpc::Authenticator {
  public:
   explicit OpenDoor(const std::string& tenant) : tenant_(tenant) {}
-  Result<rpc::Credential> Check(std::string_view) override {
-    return rpc::Credential{.tenant = tenant_};
+  Result<rpc::Grant> Check(std::string_view) override {
+    return rpc::Grant{.tenant = tenant_};
   }
 
  private:
@@ -253,7 +253,7 @@ class Memory final : public worker_api::WorkerService {
   void Register(worker_api::Registration, Done<worker_api::Welcome>) override {}
   void PollFor(worker_api::Poll, Done<worker_api::Polled>) override {}
   void Start(const worker_api::Identity&, std::string, Done<worker_api::Started>) override {}
-  void Beat(worker_api::Heartbeat, Done<std::vector<worker_api::Pulse>>) override {}
+  void Beat(worker_api::Heartbeat, Done<worker_api::Beaten>) override {}
   void Log(std::string, std::vector<log_store::Line>, Done<Reply>) override {}
   void Complete(std::string, model::Outcome, Done<Reply>) override {}
   void HandBack(const worker_api::Identity&, std::vector<std::string>, Done<bool>) override {}
