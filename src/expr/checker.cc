@@ -310,9 +310,8 @@ class Checker {
       const std::string name(read->name);
       Fail(FaultKind::kUnknownName, read->name_begin,
            read->name_begin + static_cast<std::uint32_t>(name.size()),
-           "'" + target + "' has no field '" + name + "' " + read->absent +
-               "; give it a value there, or ask first: has(" + target + '.' + name + ") ? " +
-               target + '.' + name + " : ...");
+           "'" + target + "' has no field '" + name + "' " + read->absent + ", or ask first: has(" +
+               target + '.' + name + ") ? " + target + '.' + name + " : ...");
     }
     const auto children = ast_.ChildrenOf(node);
     for (std::size_t i = 0; i < children.size(); ++i) {

@@ -33,17 +33,22 @@ json::value Combination(const model::Task& task) {
   return task.matrix.empty() ? json::value(nullptr) : json::parse(task.matrix);
 }
 
-/// Adds an instance of a matrix beside those that stand there already.
-void AddInstance(json::object& needs, const model::Task& task, json::object need) {
+/// Adds an instance of a matrix beside those that stand there already; one that is needed `alone`
+/// is there by itself, too.
+void AddInstance(json::object& needs, const model::Task& task, json::object need, bool alone) {
   json::object& group = needs.emplace(task.group, json::object()).first->value().as_object();
-  const auto add = [&](std::string_view key, json::value value) {
-    group.emplace(key, json::array()).first->value().as_array().push_back(std::move(value));
+  const auto add = [&](std::string_view key, const json::value& value) {
+    group.emplace(key, json::array()).first->value().as_array().push_back(value);
   };
-  add("states", std::move(need.at("state")));
-  add("outputs", std::move(need.at("output")));
-  add("matrices", Combination(task));
-  if (json::value* artifacts = need.if_contains("artifacts"))
-    add("artifacts", std::move(*artifacts));
+  need["matrix"] = Combination(task);
+  add("states", need.at("state"));
+  add("outputs", need.at("output"));
+  add("matrices", need.at("matrix"));
+  if (const json::value* artifacts = need.if_contains("artifacts")) {
+    add("all_artifacts", *artifacts);
+    if (!alone) add("artifacts", *artifacts);
+  }
+  if (alone) group.insert(need.begin(), need.end());
 }
 
 /// What `task` has left, by the paths that it will have.
@@ -78,14 +83,10 @@ Result<json::object> Needs(store::RunQuery& query, const ContextOf& of) {
     json::object need{{"state", std::move(state)}, {"output", std::move(output)}};
     if (of.artifacts != nullptr && !task.artifacts.empty())
       need["artifacts"] = Artifacts(*of.artifacts, task, upstreams[i], result.artifacts);
-    if (task.group.empty()) {
+    if (task.group.empty())
       needs[task.id] = std::move(need);
-    } else if (is_alone(task.group)) {
-      need["matrix"] = Combination(task);
-      needs[task.group] = std::move(need);
-    } else {
-      AddInstance(needs, task, std::move(need));
-    }
+    else
+      AddInstance(needs, task, std::move(need), is_alone(task.group));
   }
   return needs;
 }

@@ -33,10 +33,11 @@ struct ContextOf {
 /// What a task sees of its run, under the names that expressions use: `params`, `input`, `needs`,
 /// `run`, `slot`, `matrix`.
 ///
-/// `needs` has a member for each upstream: {"state", "output"}, of a matrix's instance also
-/// {"matrix"}, of a task with artifacts also {"artifacts"}: the path of each by its name.  Of a
-/// matrix of which several instances are needed there is one member, by the id that was written:
-/// {"states": [...], "outputs": [...], "matrices": [...], "artifacts": [...]}, in one order. `run`:
+/// `needs` has a member for each upstream: {"state", "output"}, of a task with artifacts also
+/// {"artifacts"}: the path of each by its name.  Of a matrix there is one member, by the id that
+/// was written: {"states": [...], "outputs": [...], "matrices": [...], "all_artifacts": [...]}, in
+/// one order; where one instance is needed beside them {"state", "output", "matrix", "artifacts"},
+/// and where several are, "artifacts" is the list "all_artifacts" once more. `run`:
 /// {"id", "workflow", "created_at", "date"} (both times UTC), for `finally` tasks also
 /// {"outcome", "failed_tasks"} (ids of those that make the run fail, at most kMostFailedTasks).
 /// `slot` is null in a run that no schedule started.

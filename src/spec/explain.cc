@@ -209,8 +209,9 @@ constexpr auto kExplanations = std::to_array<Explanation>({
     {"HW1302", "a name that does not exist here",
      "Expressions know params, input, needs, run, slot, in the texts of a task also env, and in a "
      "task with a matrix also matrix. needs has the tasks that this task needs, no others, each "
-     "with state and output (of several instances of a matrix: states, outputs, matrices), and, in "
-     "the texts of a command, artifacts where it declares some. "
+     "with state and output, and, in the texts of a command, artifacts where it declares some; one "
+     "with a matrix always has the lists states, outputs, matrices and all_artifacts, and state, "
+     "output and matrix only where a combination needs one of its instances. "
      "run.outcome and run.failed_tasks are known under finally. What stands at the workflow, or "
      "under defaults, knows no needs and no matrix; a parameter's default knows run and slot. A "
      "task whose id has a - is needs[\"a-b\"]."},

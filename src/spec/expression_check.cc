@@ -129,6 +129,7 @@ std::string ExpressionChecker::Hint(const ExpressionUse& use, std::string_view t
           "the default of {} is computed once the run is made, and a key is needed before; give "
           "it a fixed default or none, or take another value",
           name);
+  if (fault.message.find("all_artifacts") != std::string::npos) return "";
   if (use.task != kNoTask && name == "artifacts" && before.find("needs") != before.npos)
     return use.type == ValueType::kWhen
                ? "; files are there once the task runs, and its conditions are asked before: let "

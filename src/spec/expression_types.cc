@@ -110,7 +110,7 @@ Type StateType(model::TriggerRule rule) {
   return Type::OneOf(std::move(names));
 }
 
-/// "with os = mac": the combination that lacks `name`; empty if all have it.
+/// "with os = mac; give it a value there": the combination that lacks `name`; empty if all have it.
 std::string AbsentIn(const Matrix& matrix, std::string_view name) {
   for (const json::object& combination : matrix.combinations) {
     if (combination.contains(name)) continue;
@@ -118,7 +118,7 @@ std::string AbsentIn(const Matrix& matrix, std::string_view name) {
     for (const auto& member : combination)
       values += fmt::format("{}{} = {}", values.empty() ? "with " : ", ",
                             std::string_view(member.key()), CanonicalJson(member.value()));
-    return values;
+    return values + "; give it a value there";
   }
   return "";
 }
@@ -139,6 +139,31 @@ Type OfMatrix(const Matrix& matrix, bool asked = false) {
   for (Type::Field& field : fields)
     if (!asked) field.absent = AbsentIn(matrix, field.name);
   return Type::Object(std::move(fields), matrix.faulty);
+}
+
+/// The lists of a need that has a matrix, and `one`, what each instance has, as far as it is there.
+Type OfInstances(Fields one, Instances needed) {
+  constexpr std::pair<std::string_view, std::string_view> kLists[] = {
+      {"state", "states"},
+      {"output", "outputs"},
+      {"matrix", "matrices"},
+      {"artifacts", "all_artifacts"}};
+  Fields fields;
+  for (const auto& [name, list] : kLists) {
+    const auto found = std::ranges::find(one, name, &Type::Field::name);
+    if (found == one.end()) continue;
+    fields.push_back({std::string(list), Type::List(found->type)});
+    if (name == "artifacts" && needed == Instances::kSeveral)
+      fields.push_back({"artifacts", Type::List(found->type)});
+    // A map here and a list there could be read by nobody.
+    if (needed == Instances::kSeveral || (name == "artifacts" && needed == Instances::kEither))
+      continue;
+    if (needed == Instances::kEither)
+      found->absent = fmt::format(
+          "in combinations that need several; read {}, a list that is there in all", list);
+    fields.push_back(std::move(*found));
+  }
+  return Type::Object(std::move(fields), false);
 }
 
 }  // namespace
@@ -187,28 +212,17 @@ Type ExpressionTypes::NeedType(std::size_t task, std::size_t need, bool rendered
   const model::Task& needed = draft_.definition.tasks[need];
   const Type state = StateType(draft_.definition.tasks[task].trigger_rule);
   Fields one = {{"state", state}, {"output", OutputType(needed)}};
-  Fields many = {{"states", Type::List(state)}, {"outputs", Type::List(OutputType(needed))}};
   // Files come to commands, once their conditions hold.
   if (rendered && !needed.artifacts.empty() &&
       !std::holds_alternative<model::FunctionAction>(draft_.definition.tasks[task].action)) {
     Fields paths;
     for (const auto& [name, path] : needed.artifacts) paths.push_back({name, Type::Kind::kString});
-    one.push_back({"artifacts", Type::Object(paths, false)});
-    many.push_back({"artifacts", Type::List(Type::Object(std::move(paths), false))});
+    one.push_back({"artifacts", Type::Object(std::move(paths), false)});
   }
   const Matrix* matrix = MatrixOf(need);
   if (matrix == nullptr) return Type::Object(std::move(one), false);
   one.push_back({"matrix", OfMatrix(*matrix)});
-  many.push_back({"matrices", Type::List(OfMatrix(*matrix))});
-  switch (NeededInstances(MatrixOf(task), *matrix)) {
-    case Instances::kOne:
-      return Type::Object(std::move(one), false);
-    case Instances::kSeveral:
-      return Type::Object(std::move(many), false);
-    case Instances::kEither:
-      break;
-  }
-  return {};
+  return OfInstances(std::move(one), NeededInstances(MatrixOf(task), *matrix));
 }
 
 Type ExpressionTypes::NeedsType(std::size_t task, bool rendered) const {

@@ -111,6 +111,35 @@ class FilesTest(ArtifactCase):
         self.hw("runs", "artifacts", "@last", "build", "--to", "x", code=USAGE)
         self.assertFalse((self.dir / "x").exists())
 
+    def test_a_matrix_of_which_one_is_needed_here_and_several_there_is_read_by_its_lists(self):
+        self.write("m.yaml", """version: 1
+tasks:
+  build:
+    matrix: {include: [{cc: gcc, v: 1}, {cc: gcc, v: 2}, {cc: clang, v: 3}]}
+    run: |
+      echo ${{ matrix.v }} > bin${{ matrix.v }}
+      echo n=${{ matrix.v }} > "$HEADWORKS_OUTPUT"
+    artifacts: {bin: 'bin${{ matrix.v }}'}
+  test:
+    needs: [build]
+    matrix: {cc: [gcc, clang]}
+    env:
+      BINS: "${{ needs.build.all_artifacts.map(a, a.bin).join(' ') }}"
+      ONE: "${{ has(needs.build.output) ? needs.build.output.n : 'several' }}"
+    run: |
+      echo ${{ needs.build.outputs.map(o, o.n).join("+") }} "$ONE" ${{ needs.build.states[0] }} \\
+        ${{ needs.build.matrices.map(m, string(m.v)).join("+") }} $(cat $BINS)
+      cp "$HEADWORKS_INPUT" input-${{ matrix.cc }}.json
+""")
+        self.hw("run", "m.yaml")
+        self.assertEqual(self.log("test[gcc]"), "1+2 several succeeded 1+2 1 2\n")
+        self.assertEqual(self.log("test[clang]"), "3 3 succeeded 3 3\n")
+        lists = {"states", "outputs", "matrices", "all_artifacts", "artifacts"}
+        for cc, more in (("gcc", set()), ("clang", {"state", "output", "matrix"})):
+            seen = json.loads((self.dir / f"input-{cc}.json").read_text())["needs"]["build"]
+            self.assertEqual(set(seen), lists | more)
+            self.assertEqual(type(seen["artifacts"]), dict if more else list)
+
     def test_one_that_is_missing_fails_the_task_and_those_that_may_do_without_go_on(self):
         self.write("w.yaml", """version: 1
 tasks:

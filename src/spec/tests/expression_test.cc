@@ -82,6 +82,43 @@ TEST(Expressions, ArtifactsAreKnownWhereFilesAre) {
              "HW1302");
 }
 
+/// Of the matrix of `build`, t[gcc] needs two instances and t[clang] one; `alone` needs one each.
+std::string OneHereSeveralThere(std::string_view expression, std::string_view task = "t") {
+  std::string text =
+      "version: 1\ntasks:\n  build:\n    run: x\n    artifacts: {bin: x}\n"
+      "    output: {type: {n: integer}}\n"
+      "    matrix: {include: [{cc: gcc, v: 1}, {cc: gcc, v: 2}, {cc: clang, v: 3}]}\n";
+  for (const auto& [name, matrix] :
+       {std::pair("t", "{cc: [gcc, clang]}"), {"alone", "{v: [1, 2]}"}})
+    text +=
+        fmt::format("  {}:\n    needs: [build]\n    matrix: {}\n    exec: [x, \"${{{{ {} }}}}\"]\n",
+                    name, matrix, name == task ? expression : "1");
+  return text;
+}
+
+TEST(Expressions, ANeedWithAMatrixHasItsListsInEveryCombination) {
+  for (const char* task : {"t", "alone"})
+    for (const char* good :
+         {"needs.build.outputs.all(o, o.n > 0)", "needs.build.states[0]",
+          "needs.build.matrices[0].cc", "needs.build.all_artifacts.map(a, a.bin).join(' ')",
+          "(has(needs.build.outputs) ? needs.build.outputs : [needs.build.output]).size()",
+          "has(needs.build.output) ? needs.build.output.n : 0"})
+      EXPECT_EQ(MessageOf(OneHereSeveralThere(good, task)), "") << task << " " << good;
+  for (const char* one : {"needs.build.output.n", "needs.build.state", "needs.build.matrix.cc",
+                          "needs.build.artifacts.bin"}) {
+    EXPECT_EQ(MessageOf(OneHereSeveralThere(one, "alone")), "") << one;
+    EXPECT_EQ(FaultsOf(OneHereSeveralThere(one)).size(), 1U) << one;
+    ExpectSays(OneHereSeveralThere(one), "HW1302");
+  }
+  ExpectSays(OneHereSeveralThere("needs.build.output.n"),
+             "'needs.build' has no field 'output' in combinations that need several; read outputs, "
+             "a list that is there in all, or ask first: has(needs.build.output) ? ");
+  ExpectSays(OneHereSeveralThere("needs.build.artifacts.bin"), "all_artifacts");
+  EXPECT_EQ(MessageOf(OneHereSeveralThere("needs.build.artifacts.bin")).find("declares none"),
+            std::string::npos);
+  ExpectSays(OneHereSeveralThere("needs.build.outputs[0].m"), "has no field 'm'");
+}
+
 TEST(Expressions, FaultsHaveCodesByKind) {
   const auto codes = [](std::string_view expression) {
     Faults faults = FaultsOf(When(expression));
@@ -343,7 +380,8 @@ tasks:
                                 when));
   };
   EXPECT_EQ(faults("needs.build.output.n > 1 && needs.build.matrix.os == matrix.os"), Faults{});
-  EXPECT_EQ(faults("needs.build.outputs[0].n > 1").size(), 1U);
+  EXPECT_EQ(faults("needs.build.outputs[0].n > 1"), Faults{}) << "the lists are always there";
+  EXPECT_EQ(faults("needs.build.outputs.n > 1").size(), 1U);
 }
 
 TEST(Expressions, PlacesWithinScalarsAreExact) {

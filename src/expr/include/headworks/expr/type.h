@@ -86,9 +86,9 @@ class Type {
 struct Type::Field {
   std::string name;
   Type type;
-  /// Where there is no such field, as a message puts it ("with os = mac"); empty = it is always
-  /// there.  An expression may read such a field only under a condition about the value that has
-  /// it.
+  /// Where there is no such field and what to do, as a message puts it ("with os = mac; give it a
+  /// value"); empty = it is always there.  An expression may read such a field only under a
+  /// condition about the value that has it.
   std::string absent{};
 
   bool operator==(const Field&) const = default;
