@@ -9,6 +9,7 @@
 #include "expression_types.h"
 #include "headworks/base/json.h"
 #include "headworks/base/time.h"
+#include "headworks/expr/command.h"
 #include "headworks/expr/program.h"
 #include "headworks/expr/shell_template.h"
 #include "headworks/expr/template.h"
@@ -64,6 +65,12 @@ class ExpressionChecker {
   void CheckNode(const ExpressionUse& use, NodeNo no);
   void CheckWhen(const ExpressionUse& use, NodeNo no);
   void CheckTemplate(const ExpressionUse& use, NodeNo no);
+  /// The list of an `exec`: what each text says, and what the programs make of them.
+  void CheckExec(const ExpressionUse& use, NodeNo no);
+  const Matrix* MatrixOf(const ExpressionUse& use) const {
+    const auto matrix = std::ranges::find(draft_.matrices, use.task, &Matrix::task);
+    return matrix == draft_.matrices.end() ? nullptr : &*matrix;
+  }
   void CheckScript(const ExpressionUse& use, NodeNo no, const expr::Environment& environment,
                    std::vector<expr::Fault>* faults);
   const expr::Environment& EnvironmentOf(const ExpressionUse& use);
@@ -196,8 +203,8 @@ void ExpressionChecker::CheckScript(const ExpressionUse& use, NodeNo no,
   const expr::Shell shell = ShellOf(draft_.definition.tasks[use.task]);
   const auto script = expr::ShellTemplate::Parse(text, shell, environment, faults);
   if (!script || !script->depends_on_matrix()) return;
-  const auto matrix = std::ranges::find(draft_.matrices, use.task, &Matrix::task);
-  if (matrix == draft_.matrices.end()) return;
+  const Matrix* matrix = MatrixOf(use);
+  if (matrix == nullptr) return;
   for (const boost::json::object& combination : matrix->combinations) {
     if (!Charge(no)) return;
     if (expr::ShellTemplate::Parse(text, shell, environment, faults, &combination)) continue;
@@ -220,8 +227,40 @@ void ExpressionChecker::CheckTemplate(const ExpressionUse& use, NodeNo no) {
   Add(use, no, faults);
 }
 
+void ExpressionChecker::CheckExec(const ExpressionUse& use, NodeNo no) {
+  const auto has_expression = [&](NodeNo element) {
+    return tree_[element].kind == Kind::kScalar && !tree_[element].faulty &&
+           tree_.Text(element).find("${{") != std::string_view::npos;
+  };
+  std::vector<NodeNo> elements;
+  elements.reserve(tree_[no].size);
+  for (std::uint32_t i = 0; i < tree_[no].size; ++i) elements.push_back(tree_.Element(no, i));
+  if (std::ranges::none_of(elements, has_expression)) return;
+  const expr::Environment& environment = EnvironmentOf(use);
+  std::vector<expr::Template> arguments;
+  arguments.reserve(elements.size());
+  for (const NodeNo element : elements) {
+    if (has_expression(element) && !Charge(element)) return;
+    std::vector<expr::Fault> faults;
+    auto argument = expr::Template::ParseArgument(tree_.Text(element), environment, &faults);
+    Add(use, element, faults);
+    arguments.push_back(argument ? *std::move(argument) : expr::Template());
+  }
+  expr::CommandReading reading = expr::ReadCommand(arguments);
+  if (const Matrix* matrix = MatrixOf(use); matrix != nullptr && reading.depends_on_matrix)
+    for (const boost::json::object& combination : matrix->combinations) {
+      if (!Charge(no)) return;
+      reading = expr::ReadCommand(arguments, &combination);
+      for (auto& [argument, fault] : reading.faults)
+        fault.message += fmt::format(" (matrix: {})", CanonicalJson(combination));
+      if (!reading.faults.empty()) break;
+    }
+  for (const auto& [argument, fault] : reading.faults) Add(use, elements[argument], {fault});
+}
+
 void ExpressionChecker::CheckNode(const ExpressionUse& use, NodeNo no) {
   const YamlTree::Node& node = tree_[no];
+  if (use.type == ValueType::kExec && node.kind == Kind::kList) return CheckExec(use, no);
   const bool is_key = use.type == ValueType::kKeyExpression;
   if (node.kind == Kind::kList && !is_key)  // what a key may not be has its fault already
     for (std::uint32_t i = 0; i < node.size; ++i) CheckNode(use, tree_.Element(no, i));

@@ -164,6 +164,34 @@ TEST(Expressions, MessagesSayWhatToWrite) {
   ExpectSays(Exec("${{ params.s"), "the '${{' that opens here is never closed");
 }
 
+TEST(Expressions, ExecIsHeldToWhatProgramsReadAsCode) {
+  const auto exec = [](std::string_view list) { return Task(fmt::format("    exec: {}\n", list)); };
+  EXPECT_EQ(FaultsOf(exec("[sh, -c, 'echo ${{ params.s }}']")), Faults{"18:30 HW1305"});
+  ExpectSays(exec("[sh, -c, 'echo ${{ params.s }}']"),
+             "'${{ params.s }}' is read by sh as its program or the name of one; pass it as an "
+             "argument (sh -c '... \"$1\"' sh VALUE, awk -v x=VALUE), or put it into env (env: "
+             "{VALUE: \"...\"}) and let the program read VALUE there");
+  EXPECT_EQ(FaultsOf(exec("['${{ params.s }}', x]")), Faults{"18:17 HW1305"});
+  ExpectSays(exec("[timeout, 5, '${{ params.s }}']"),
+             "names the program to run; write its name here, or choose");
+  EXPECT_EQ(FaultsOf(exec("[python3, -c, '${{ params.s }}', '${{ nope }}']")),
+            (Faults{"18:30 HW1305", "18:49 HW1302"}));
+  for (const char* good :
+       {"[sh, -c, 'echo \"$1\"', sh, '${{ params.s }}']", "[python3, x.py, '--n=${{ params.n }}']",
+        "[echo, '${{ params.s }}']", "[./load, '${{ params.s }}']",
+        "[sed, s/a/b/, --, '${{ params.s }}']", "[if, '${{ params.s }}']"})
+    EXPECT_EQ(MessageOf(exec(good)), "") << good;
+  const auto cc = [](std::string_view compilers) {
+    return fmt::format(
+        "version: 1\nparams: {{s: x}}\ntasks:\n  a:\n    matrix: {{cc: {}}}\n"
+        "    exec: ['${{{{ matrix.cc }}}}', -c, '${{{{ params.s }}}}']\n",
+        compilers);
+  };
+  EXPECT_EQ(MessageOf(cc("[gcc, clang]")), "");
+  EXPECT_EQ(FaultsOf(cc("[gcc, sh]")), Faults{"6:41 HW1305"});
+  ExpectSays(cc("[gcc, sh]"), "(matrix: {\"cc\":\"sh\"})");
+}
+
 TEST(Expressions, WhatIsNeverClosedIsToldWhereItWasOpened) {
   EXPECT_EQ(
       FaultsOf("version: 1\ntasks:\n  a:\n    run: |\n      echo ${{ run.id }\n      echo two\n"
