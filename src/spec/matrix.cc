@@ -80,10 +80,8 @@ json::value MatrixReader::ReadValue(NodeNo no) {
   CheckTraps(tree_, no, source_);
   const auto value = ParseJson(ToJson(tree_, no, source_), {});
   if (!value) return nullptr;
-  if (const std::string_view text = tree_.Text(no); value->is_number() && Show(*value) != text)
-    Fault("HW1013", no,
-          fmt::format("{0} is the number {1}; write \"{0}\" for the text, or {1} for the number",
-                      text, Show(*value)));
+  if (std::string loss = tree_[no].plain ? LossOf(tree_.Text(no)) : ""; !loss.empty())
+    Fault("HW1013", no, std::move(loss));
   if (const std::string_view text = tree_.Text(no); text.find("${{") != std::string_view::npos)
     Fault("HW1010", no,
           "a matrix is expanded before any run and cannot hold templates; list the values");

@@ -142,7 +142,8 @@ class Reader {
   model::Param ReadParam(NodeNo no);
   void CheckParam(NodeNo map, model::Param& param);
   /// Of a value that was read as it is declared, although older YAML reads another one.
-  void CheckTrapsOf(NodeNo no, model::ParamType type);
+  void CheckFieldsOfStdout(NodeNo output, model::OutputMode mode);
+  void CheckTrapsOf(NodeNo no, model::ParamType type, bool is_typed);
   /// The value as JSON: where text is wanted, a scalar is taken as it is written.
   std::string JsonOf(NodeNo no, model::ParamType type);
   void ChargeDefaults(std::size_t tasks);

@@ -146,7 +146,9 @@ std::string ReferencePage() {
       "- `true` and `false` are booleans. Where the type is taken from the value (a parameter's\n"
       "  default, a value of a matrix), what older YAML reads differently is refused without "
       "quotes:\n"
-      "  `yes`, `no`, `on`, `off`, `010`, `1_000`, `1:30`, `2026-01-31`.\n",
+      "  `yes`, `no`, `on`, `off`, `010`, `0b11`, `1_000`, `1:30`, `2026-01-31`; so is a fraction "
+      "that ends\n"
+      "  in 0, such as 3.10, which is the number 3.1.\n",
       List(TypeNames()));
   page +=
       "\n## Reserved keys\n\n"

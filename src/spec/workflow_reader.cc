@@ -164,8 +164,8 @@ void Reader::CheckParam(NodeNo map, model::Param& param) {
     for (std::uint32_t i = 0; i < tree_[allowed].size; ++i)
       param.allowed.push_back(JsonOf(tree_.Element(allowed, i), param.type));
   }
-  if (param.type == ParamType::kAny && ValueOf(map, "type") == kNone)
-    param.type = ParamType::kString;
+  const bool is_typed = ValueOf(map, "type") != kNone;
+  if (param.type == ParamType::kAny && !is_typed) param.type = ParamType::kString;
 
   const bool is_number = param.type == ParamType::kInteger || param.type == ParamType::kNumber;
   for (const std::string_view bound : {"min", "max"})
@@ -186,7 +186,7 @@ void Reader::CheckParam(NodeNo map, model::Param& param) {
     const std::string problem = value ? ParamProblem(type_only, *value) : "";
     all_allowed = all_allowed && value && problem.empty();
     if (problem.empty())
-      CheckTrapsOf(no, param.type);
+      CheckTrapsOf(no, param.type, is_typed);
     else
       Fault("HW1010", no,
             fmt::format("the parameter is {}, which {} is not", problem, param.allowed[i]));
@@ -200,16 +200,19 @@ void Reader::CheckParam(NodeNo map, model::Param& param) {
     expressions_.push_back({ValueType::kAny, "default", usual, ExpressionUse::kNoTask});
   if (HasTemplate(*value)) return;
   if (const std::string problem = ParamProblem(param, *value); problem.empty())
-    CheckTrapsOf(usual, param.type);
+    CheckTrapsOf(usual, param.type, is_typed);
   else
     Fault("HW1010", usual,
           fmt::format("the parameter takes {}, which {} is not", problem, Describe(tree_, usual)));
 }
 
-void Reader::CheckTrapsOf(NodeNo no, model::ParamType type) {
+void Reader::CheckTrapsOf(NodeNo no, model::ParamType type, bool is_typed) {
   using enum model::ParamType;
-  if (Is(no, Kind::kScalar) && (type == kInteger || type == kNumber || type == kBoolean))
-    CheckTraps(tree_, no, source_);
+  if (!Is(no, Kind::kScalar) || !tree_[no].plain) return;
+  if (!is_typed) return CheckTraps(tree_, no, source_);
+  if (type != kInteger && type != kNumber && type != kBoolean) return;
+  if (std::string trap = TrapOf(tree_.Text(no)); !trap.empty())
+    Fault("HW1013", no, std::move(trap));
 }
 
 model::Param Reader::ReadParam(NodeNo no) {

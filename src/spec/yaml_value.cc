@@ -105,6 +105,14 @@ void AppendJson(const YamlTree& tree, YamlTree::NodeNo no, Source& source, std::
   }
 }
 
+/// Whether it is a 3.10, not a 1.0.
+bool FractionEndsInZero(std::string_view plain) {
+  const std::string_view mantissa = plain.substr(0, plain.find_first_of("eE"));
+  const std::size_t point = mantissa.find('.');
+  return point != std::string_view::npos && mantissa.ends_with('0') &&
+         mantissa.find_first_not_of('0', point + 1) != std::string_view::npos;
+}
+
 }  // namespace
 
 std::optional<bool> BoolOf(std::string_view plain) {
@@ -148,14 +156,21 @@ std::string TrapOf(std::string_view plain) {
   const auto only = [&](std::string_view allowed) {
     return digits.find_first_not_of(allowed) == std::string_view::npos;
   };
-  if (only("0123456789"))
-    return digits.front() == '0' && digits.size() > 1
-               ? fmt::format(
-                     "{0} is decimal here, but octal in older YAML; write {1} or 0o{1}, or "
-                     "\"{0}\" for the text",
-                     plain,
-                     digits.substr(std::min(digits.find_first_not_of('0'), digits.size() - 1)))
-               : "";
+  if (only("0123456789")) {
+    if (digits.front() != '0' || digits.size() == 1) return "";
+    const std::string_view number =
+        digits.substr(std::min(digits.find_first_not_of('0'), digits.size() - 1));
+    const bool octal = only("01234567");
+    return fmt::format(
+        "{} is decimal here, but {} in older YAML; write {}{}, or \"{}\" for the text", plain,
+        octal ? "octal" : "text", number, octal ? fmt::format(" or 0o{}", number) : "", plain);
+  }
+  if (digits.starts_with("0b") && digits.size() > 2 &&
+      digits.find_first_not_of("01_", 2) == std::string_view::npos)
+    return fmt::format(
+        "{0} is text here, but a binary number in older YAML; write the number in decimal or with "
+        "0x, or \"{0}\" for the text",
+        plain);
   if (only("0123456789_"))
     return fmt::format(
         "{0} is text here, but a number in older YAML; leave out the _, or write "
@@ -176,6 +191,23 @@ std::string TrapOf(std::string_view plain) {
   return "";
 }
 
+std::string LossOf(std::string_view plain) {
+  const auto number = NumberOf(plain);
+  if (!number) return "";
+  const std::string_view mantissa = plain.substr(0, plain.find_first_of("eE"));
+  const bool has_point = mantissa.find('.') != std::string_view::npos;
+  const bool is_hex_or_octal = plain.size() > 1 && (plain[1] == 'x' || plain[1] == 'o');
+  constexpr std::size_t kExactDigits = 15;  // a double holds as many
+  const auto digits = static_cast<std::size_t>(
+      std::ranges::count_if(mantissa, [](char c) { return c >= '0' && c <= '9'; }));
+  const bool loses = is_hex_or_octal || plain.starts_with('+') || plain == "-0" ||
+                     (has_point && (mantissa.ends_with('0') || mantissa.ends_with('.'))) ||
+                     (has_point && digits > kExactDigits && *number != plain);
+  if (!loses) return "";
+  return fmt::format("{0} is the number {1}; write \"{0}\" for the text, or {1} for the number",
+                     plain, *number);
+}
+
 void CheckTraps(const YamlTree& tree, YamlTree::NodeNo no, Source& source) {
   const YamlTree::Node& node = tree[no];
   for (std::uint32_t i = 0; i < node.size; ++i) {
@@ -184,8 +216,11 @@ void CheckTraps(const YamlTree& tree, YamlTree::NodeNo no, Source& source) {
     if (node.kind == YamlTree::Kind::kScalar) break;
   }
   if (node.kind != YamlTree::Kind::kScalar || !node.plain) return;
-  if (std::string trap = TrapOf(tree.Text(no)); !trap.empty())
-    source.Add("HW1013", node.place, std::move(trap));
+  const std::string_view text = tree.Text(no);
+  std::string trap = TrapOf(text);
+  // 1.0 is how programs write a 1 that may be a fraction.
+  if (trap.empty() && FractionEndsInZero(text)) trap = LossOf(text);
+  if (!trap.empty()) source.Add("HW1013", node.place, std::move(trap));
 }
 
 std::string Describe(const YamlTree& tree, YamlTree::NodeNo no) {

@@ -19,11 +19,15 @@ std::optional<bool> BoolOf(std::string_view plain);
 std::optional<std::string> NumberOf(std::string_view plain);
 
 /// Why `plain` is read differently by YAML 1.1, which people know, and 1.2: `yes`, `010`, `1:30`,
-/// `1_000`, `2026-01-31`; and what to write instead.  Empty = it is not.
+/// `1_000`, `0b11`, `2026-01-31`; and what to write instead.  Empty = it is not.
 std::string TrapOf(std::string_view plain);
 
-/// Adds a fault for each plain scalar of the subtree that is a trap: where the type is taken from
-/// the value, the author's and ours may differ.
+/// Which part of the text `plain` is not in its number, such as the 0 of 3.10, and what to write
+/// instead.  Empty = none, or no number.
+std::string LossOf(std::string_view plain);
+
+/// Adds a fault for each plain scalar of the subtree that is a trap, or a fraction that ends in 0:
+/// where the type is taken from the value, the author's and ours may differ.
 void CheckTraps(const YamlTree& tree, YamlTree::NodeNo no, Source& source);
 
 /// A few words for messages: "a list", "the text \"abc\"", "nothing".

@@ -276,17 +276,25 @@ TEST(Faults, KeysOfOtherProgramsAreKnown) {
 }
 
 TEST(Traps, ValuesThatYamlReadsInTwoWaysAreRefusedWhereTheTypeIsTakenFromThem) {
-  for (const char* trap : {"yes", "No", "OFF", "010", "-07", "1_000", "1:30", "12:30:45",
-                           "2026-01-31", "2026-01-31T08:30:00Z"}) {
+  for (const char* trap : {"yes", "No", "OFF", "010", "08", "-07", "1_000", "0b11", "3.10",
+                           "-2.50e3", "1:30", "12:30:45", "2026-01-31", "2026-01-31T08:30:00Z"}) {
     EXPECT_EQ(FaultsOf(With(fmt::format("params:\n  p: {}", trap))), Faults{"3:6 HW1013"}) << trap;
     EXPECT_EQ(FaultsOf(With(fmt::format("params:\n  p: [x, {{k: {}}}]", trap))),
               Faults{"3:14 HW1013"});
+    EXPECT_EQ(FaultsOf(With(fmt::format("params:\n  p: {{default: {}}}", trap))),
+              Faults{"3:16 HW1013"});
+    EXPECT_EQ(FaultsOf(With(fmt::format("params:\n  p: {{enum: [a, {}]}}", trap))),
+              Faults{"3:17 HW1013"});
+    Good(With(fmt::format("params:\n  p: {{type: string, default: {}}}", trap)));
     Good(With(fmt::format("params:\n  p: \"{}\"", trap)));
     Good(With(fmt::format("env:\n  P: {}", trap)));
   }
   for (const char* fine : {"0", "10", "1.5", "0.5", "y", "n", "nope", "2026", "10.0.0.1", "-0",
-                           "a:b", "2026-1-1", "1e3"})
+                           "a:b", "2026-1-1", "1e3", "1.0", "0b", "0b12"})
     Good(With(fmt::format("params:\n  p: {}", fine)));
+  ExpectSays(With("params: {p: 08}"), "text in older YAML; write 8, or \"08\" for the text");
+  ExpectSays(With("params: {p: 3.10}"),
+             "3.10 is the number 3.1; write \"3.10\" for the text, or 3.1 for the number");
   EXPECT_EQ(FaultsOf(Task("priority: 010")), Faults{"2:31 HW1013"});
   ExpectSays(Task("priority: 010"), "write 10 or 0o10");
   ExpectSays(Task("timeout: 1:30"), "write the units, e.g. 1h30m or 1m30s");

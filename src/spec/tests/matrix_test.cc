@@ -100,10 +100,15 @@ TEST(Matrix, FaultsPointAtTheValue) {
   EXPECT_EQ(FaultsOfMatrix("{py: [3.10, yes, 1.50, 2]}"),
             (Faults{"5:19 HW1013", "5:25 HW1013", "5:30 HW1013"}));
   EXPECT_EQ(FaultsOfMatrix("{n: [1e400, '1e400']}"), Faults{"5:18 HW1010"});
-  EXPECT_NE(
-      MessageOf("version: 1\ntasks: {t: {run: x, matrix: {n: [1e-3]}}}\n")
-          .find("1e-3 is the number 0.001; write \"1e-3\" for the text, or 0.001 for the number"),
-      std::string::npos);
+  EXPECT_NE(MessageOf("version: 1\ntasks: {t: {run: x, matrix: {n: [10.0]}}}\n")
+                .find("10.0 is the number 10; write \"10.0\" for the text, or 10 for the number"),
+            std::string::npos);
+  EXPECT_EQ(
+      FaultsOfMatrix("{n: [+1, 0x10, 0o10, -0, 5., 1.20e3, 0.12345678901234567890123]}").size(),
+      7U);
+  EXPECT_EQ(InstancesOf("      rate: [0.0001, 1e-5, 1.5E-3, .5, 1e3]\n"),
+            (Ids{"t[1e-04]", "t[1e-05]", "t[0.0015]", "t[0.5]", "t[1000]"}));
+  EXPECT_EQ(FaultsOfMatrix("{n: [0.001, 1e-3]}"), Faults{"5:25 HW1016"});
   EXPECT_EQ(FaultsOfMatrix("{os: [a, b, a]}"), Faults{"5:25 HW1016"});
   EXPECT_EQ(FaultsOfMatrix("{os: [1, '1']}"), Faults{"5:22 HW1016"});
   EXPECT_EQ(FaultsOfMatrix("{os: ['${{ params.os }}']}"), Faults{"5:19 HW1010"});
