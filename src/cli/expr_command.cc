@@ -25,13 +25,33 @@ Result<expr::Environment> Declare(const json::object& variables) {
   return environment;
 }
 
-/// The expression with a caret below the fault.  Of a long or many-lined one, the line's end.
+/// What is wrong, and the line with carets below the fault; of a long one what is around it.
 std::string Point(const std::string& text, const expr::Fault& fault) {
-  const std::size_t begin = fault.offset == 0 ? 0 : text.rfind('\n', fault.offset - 1) + 1;
-  const std::string line = text.substr(begin, text.find('\n', begin) - begin);
-  const std::size_t before = DisplayWidth(line.substr(0, fault.offset - begin));
-  return fmt::format("{}\n  {}\n  {}{}", fault.message, line, std::string(before, ' '),
-                     std::string(std::max<std::size_t>(fault.length, 1), '^'));
+  constexpr std::size_t kShown = 100;  // bytes
+  const std::size_t line_begin = fault.offset == 0 ? 0 : text.rfind('\n', fault.offset - 1) + 1;
+  const std::size_t line_end = std::min(text.find('\n', line_begin), text.size());
+  std::size_t begin = line_begin;
+  if (line_end - line_begin > kShown && fault.offset - line_begin > kShown / 2)
+    begin = fault.offset - kShown / 2;
+  const auto is_inside = [&](std::size_t at) {
+    return (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80;
+  };
+  while (begin > line_begin && is_inside(begin)) --begin;
+  std::size_t end = std::min(line_end, begin + kShown);
+  while (end < line_end && is_inside(end)) ++end;
+  const std::string front = begin > line_begin ? "..." : "";
+  const std::string before = front + text.substr(begin, fault.offset - begin);
+  const std::size_t at_fault = std::min(fault.length, end - fault.offset);
+  // The types of the variables are not known, so the check of fields has not seen it.
+  const bool is_minus = fault.kind == expr::FaultKind::kUnknownName && fault.offset > 1 &&
+                        text[fault.offset - 1] == '-' && text[fault.offset - 2] != ' ';
+  return fmt::format(
+      "{}{}\n  {}{}{}\n  {}{}", fault.message,
+      is_minus ? "; '-' means minus here: a name that has one goes into brackets, x[\"a-b\"]" : "",
+      front, text.substr(begin, end - begin), end < line_end ? "..." : "",
+      std::string(DisplayWidth(before), ' '),
+      std::string(std::max<std::size_t>(DisplayWidth(text.substr(fault.offset, at_fault)), 1),
+                  '^'));
 }
 
 }  // namespace
@@ -49,12 +69,14 @@ Result<Exit> EvaluateExpression(const Context& context, const std::string& text,
       message += (message.empty() ? "" : "\n") + Point(text, fault);
     return Error{Code::kInvalidArgument, message.empty() ? program.error().message : message};
   }
-  HEADWORKS_ASSIGN(const json::value value, program->Evaluate(variables, expr::Limits{}));
+  const auto value = program->Evaluate(variables, expr::Limits{});
+  // Also where it costs too much: the expression is to blame, and no other time would do.
+  if (!value) return Error{Code::kInvalidArgument, value.error().message};
   if (context.wants_table())
-    Print(json::serialize(value) + "\n");
+    Print(PlainJson(*value) + "\n");
   else
     PrintValue(context.settings().output,
-               json::object{{"type", program->type().ToString()}, {"value", value}});
+               json::object{{"type", program->type().ToString()}, {"value", *value}});
   return Exit::kOk;
 }
 

@@ -299,12 +299,24 @@ class ExpressionTest(Case):
         self.assertEqual(self.json("expr", "params.tags.join('+')", "--with",
                                    "@" + str(self.write("with.json", variables))),
                          {"type": "string", "value": "a+b"})
-        self.assertEqual(self.hw("expr", "1 + 1").stdout, "2\n")
+        for text, value in (("1 + 1", "2"), ("1.0 / 2.0", "0.5"), ("2.5 * 3.0", "7.5"),
+                            ("0.1 + 0.2", "0.30000000000000004"), ("{'b': 1.0, 'a': 1}", '{"b":1,"a":1}')):
+            self.assertEqual(self.hw("expr", text).stdout, value + "\n")
 
     def test_faults_are_pointed_at(self):
         done = self.hw("expr", "parms.n > 1", "--with", '{"params": {}}', code=USAGE)
         self.assertIn("did you mean 'params'", done.stderr)
         self.assertIn("\n  parms.n > 1\n  ^^^^^\n", done.stderr)
+        done = self.hw("expr", "needs.a-b.x", "--with", '{"needs": {"a-b": {"x": 1}}}', code=USAGE)
+        self.assertIn("no variable 'b'; ", done.stderr)
+        self.assertIn("; '-' means minus here: a name that has one goes into brackets, x[\"a-b\"]\n",
+                      done.stderr)
+        done = self.hw("expr", "[" + "1, " * 15_000 + "nope" + ", 1" * 1_000 + "]", code=USAGE)
+        self.assertLess(len(done.stderr), 500)
+        self.assertRegex(done.stderr, r"\n  \.\.\.[1, ]+nope[1, ]+\.\.\.\n {55}\^{4}\n")
+        ten = "[1,2,3,4,5,6,7,8,9,10]"  # and ten to the seventh steps
+        costly = "".join(f"{ten}.all({name}, " for name in "abcdefg") + "true" + ")" * 7
+        self.assertNotIn("store", self.hw("expr", costly, code=USAGE).stderr)
         for args in (["1 +"], ["1 / 0"], ["x", "--with", "[1]"], ["x", "--with", "{"]):
             self.assertTrue(self.hw("expr", *args, code=USAGE).stderr.startswith("headworks: "))
         self.hw("expr", "1", "--with", "@missing.json", code=NOT_FOUND)
