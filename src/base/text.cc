@@ -115,8 +115,11 @@ Result<std::uint64_t> ParseBytes(std::string_view text) {
   const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (ec != std::errc() || end != digits.data() + digits.size() || number == 0 ||
       number > kMost >> shift)
-    return Error{Code::kInvalidArgument,
-                 fmt::format("'{}' is not a size from 1 byte to 1024 TiB, e.g. 64MiB", text)};
+    return Error{
+        Code::kInvalidArgument,
+        fmt::format("'{}' is not a size from 1 byte to 1024 TiB; write a number of bytes, or of "
+                    "KiB, MiB, GiB or TiB, e.g. 64MiB",
+                    text)};
   return number << shift;
 }
 

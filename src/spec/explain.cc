@@ -183,7 +183,9 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "  artifacts: {report: out/report.pdf, model: $HEADWORKS_SCRATCH/model.bin}\n"
      "A path that is absolute, or leads out by '..', would take files that are not the task's; "
      "copy "
-     "them first. Of a folder, pack one file (tar -czf out.tgz out). A task has at most 100."},
+     "them first. Of a folder, pack one file (tar -czf out.tgz out). No shell expands ~, * or a "
+     "variable in it; "
+     "only $HEADWORKS_SCRATCH/ at its start stands for that folder. A task has at most 100."},
     {"HW1201", "an unknown parameter",
      "-p name=value sets a parameter that the workflow declares under `params`. The message names "
      "the nearest one."},

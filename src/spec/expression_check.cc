@@ -121,6 +121,8 @@ std::string ExpressionChecker::Hint(const ExpressionUse& use, std::string_view t
   const bool of_needs = before.ends_with("needs.") || before.ends_with("needs[");
   if (const auto named = types_.FindTask(name); of_needs && named && use.task != kNoTask) {
     const auto& tasks = draft_.definition.tasks;
+    const std::vector<std::string>& needs = tasks[use.task].needs;
+    if (std::ranges::find(needs, tasks[*named].id) != needs.end()) return "";
     if (tasks[*named].role == tasks[use.task].role)
       return "; there is such a task, so add it to this task's needs";
     return tasks[use.task].role == model::TaskRole::kFinally

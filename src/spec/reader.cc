@@ -10,6 +10,7 @@
 #include "headworks/base/json.h"
 #include "headworks/base/text.h"
 #include "headworks/base/time.h"
+#include "headworks/model/artifact.h"
 #include "yaml_value.h"
 
 /// Values, whatever key they stand behind.
@@ -49,6 +50,22 @@ std::string_view MeantKey(std::string_view key, std::span<const std::string_view
 bool IsWholeNumber(std::string_view text) {
   if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// What no shell is there to expand in the path of an artifact; empty = nothing.
+std::string_view ShellInPath(std::string_view path) {
+  const std::string_view literal = path.substr(0, path.find("${{"));
+  if (literal.starts_with('~'))
+    return "is taken as it is, without a home folder for ~; give a path below the task's working "
+           "folder";
+  if (literal.starts_with('$') && !literal.starts_with(model::kScratchPath) && literal != "$")
+    return "is taken as it is, without variables; give a path below the task's working folder, or "
+           "one that begins with $HEADWORKS_SCRATCH/ or with an expression";
+  if (literal.find('*') != std::string_view::npos)
+    return "is taken as it is, without patterns; an artifact is one file, so pack several (tar) "
+           "and "
+           "name that";
+  return "";
 }
 
 }  // namespace
@@ -217,10 +234,15 @@ void Reader::TextMap(NodeNo no, std::string_view wanted, std::map<std::string, s
 void Reader::Artifacts(NodeNo no, std::map<std::string, std::string>& into) {
   TextMap(no, "artifacts takes a map from names to paths", into);
   if (!Is(no, Kind::kMap)) return;
-  // A path that could not be read has its fault, and needs no other.
-  for (std::uint32_t i = 0; i < tree_[no].size; ++i)
-    if (!Is(tree_.Value(no, i), Kind::kScalar))
+  for (std::uint32_t i = 0; i < tree_[no].size; ++i) {
+    const NodeNo value = tree_.Value(no, i);
+    const std::string_view path = Is(value, Kind::kScalar) ? tree_.Text(value) : "";
+    const std::string_view problem = ShellInPath(path);
+    if (!problem.empty()) Fault("HW1124", value, fmt::format("{} {}", QuoteJson(path), problem));
+    // A path that could not be read has its fault, and needs no other.
+    if (!Is(value, Kind::kScalar) || !problem.empty())
       into.insert_or_assign(std::string(tree_.Text(tree_.Key(no, i))), "_");
+  }
 }
 
 std::optional<std::size_t> Reader::Choice(NodeNo no, std::span<const std::string_view> names) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "headworks/base/text.h"
+
 namespace headworks::spec {
 namespace {
 
@@ -18,8 +20,9 @@ std::size_t CountCharacters(std::string_view text) {
       std::ranges::count_if(text, [](char c) { return !IsContinuation(c); }));
 }
 
-/// The line with a caret below `byte`.  Control characters become spaces, so that a file cannot
-/// write to the terminal and the caret stands where it should.
+/// The line with a caret below `byte`.  Control characters become spaces, and what is not UTF-8
+/// question marks, so that a file cannot write to the terminal and the caret stands where it
+/// should.
 std::string Excerpt(std::string_view line, std::size_t byte) {
   std::size_t begin = byte > kWindow / 2 && line.size() > kWindow ? byte - kWindow / 2 : 0;
   while (begin > 0 && IsContinuation(line[begin])) --begin;
@@ -28,6 +31,7 @@ std::string Excerpt(std::string_view line, std::size_t byte) {
   std::string shown(line.substr(begin, end - begin));
   for (char& c : shown)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  for (std::size_t bad; (bad = ValidUtf8Prefix(shown)) < shown.size();) shown[bad] = '?';
   const std::string_view front = begin > 0 ? "..." : "";
   const std::string_view back = end < line.size() ? "..." : "";
   const std::size_t indent = front.size() + CountCharacters(line.substr(begin, byte - begin));

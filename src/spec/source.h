@@ -39,6 +39,8 @@ class Source {
   /// A fault of the file as a whole.
   void AddWhole(std::string_view code, std::string message);
   bool good() const { return faults_.empty(); }
+  /// How many were added so far.
+  std::size_t fault_count() const { return faults_.size() + dropped_; }
   /// By position; the last one says how many more there were.
   std::vector<Fault> TakeFaults();
 

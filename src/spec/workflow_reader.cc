@@ -158,6 +158,8 @@ void Reader::CheckParam(NodeNo map, model::Param& param) {
   if (param.type == ParamType::kAny && usual != kNone) infer_from(usual);
   if (allowed != kNone && !Is(allowed, Kind::kList)) {
     WrongType(allowed, "enum takes a list of values");
+  } else if (allowed != kNone && tree_[allowed].size == 0) {
+    Fault("HW1010", allowed, "the list is empty; name the values that are allowed, or remove it");
   } else if (allowed != kNone) {
     if (param.type == ParamType::kAny && tree_[allowed].size > 0)
       infer_from(tree_.Element(allowed, 0));
@@ -183,7 +185,8 @@ void Reader::CheckParam(NodeNo map, model::Param& param) {
   for (std::size_t i = 0; i < param.allowed.size(); ++i) {
     const NodeNo no = tree_.Element(allowed, static_cast<std::uint32_t>(i));
     const auto value = ParseJson(param.allowed[i], {});
-    const std::string problem = value ? ParamProblem(type_only, *value) : "";
+    const bool is_told = Is(no, Kind::kScalar) && value && value->is_null();
+    const std::string problem = value && !is_told ? ParamProblem(type_only, *value) : "";
     all_allowed = all_allowed && value && problem.empty();
     if (problem.empty())
       CheckTrapsOf(no, param.type, is_typed);
@@ -195,7 +198,7 @@ void Reader::CheckParam(NodeNo map, model::Param& param) {
   if (usual == kNone || Is(usual, Kind::kNull) || param.required || !all_allowed) return;
   param.default_json = JsonOf(usual, param.type);
   const auto value = ParseJson(param.default_json, {});
-  if (!value) return;
+  if (!value || value->is_null()) return;  // told: JSON cannot hold it
   if (param.default_json.find("${{") != std::string::npos)
     expressions_.push_back({ValueType::kAny, "default", usual, ExpressionUse::kNoTask});
   if (HasTemplate(*value)) return;
@@ -358,7 +361,10 @@ void Reader::Cpu(NodeNo no, double& into) {
 void Reader::Condition(NodeNo no, std::optional<model::RetryCondition>& into) {
   if (!Is(no, Kind::kMap)) return WrongType(no, "a condition is a map, e.g. {exit_codes: [75]}");
   if (!into) into.emplace();
+  const std::size_t faults = source_.fault_count();
   Map(no, *into);
+  // An entry that could not be read has its fault; the check need not say that there is none.
+  if (*into == model::RetryCondition{} && source_.fault_count() > faults) into->exit_codes = {1};
 }
 
 void Reader::ExitCodes(NodeNo no, std::vector<int>& into) {
@@ -383,6 +389,23 @@ void Reader::ExitCodes(NodeNo no, std::vector<int>& into) {
   }
   std::ranges::sort(into);
   into.erase(std::unique(into.begin(), into.end()), into.end());
+}
+
+/// Text and lines are a result with one field; any other that is declared would fail every run.
+void Reader::CheckFieldsOfStdout(NodeNo output, model::OutputMode mode) {
+  const NodeNo type = output != kNone && Is(output, Kind::kMap) ? ValueOf(output, "type") : kNone;
+  if (type == kNone || !Is(type, Kind::kMap) ||
+      (mode != model::OutputMode::kStdout && mode != model::OutputMode::kStdoutLines))
+    return;
+  const std::string_view field = mode == model::OutputMode::kStdout ? "text" : "lines";
+  for (std::uint32_t i = 0; i < tree_[type].size; ++i)
+    if (const NodeNo key = tree_.Key(type, i);
+        tree_.Text(key) != field &&
+        !(Is(tree_.Value(type, i), Kind::kScalar) && tree_.Text(tree_.Value(type, i)) == "any"))
+      Fault("HW1014", key,
+            fmt::format("the only field of this result is {}; remove this, or take the output "
+                        "from: stdout-json",
+                        field));
 }
 
 void Reader::Output(NodeNo no, model::OutputSpec& into) {
@@ -520,6 +543,8 @@ TaskDraft Reader::ReadTask(NodeNo key, NodeNo value) {
       task.weight = Task{}.weight;
     CheckActions(key, value, task);
     CheckRetry(value, task.retry);
+    if (!std::holds_alternative<model::FunctionAction>(task.action))
+      CheckFieldsOfStdout(ValueOf(value, "output"), task.output.mode);
     return task;
   }
   task.action = model::ShellAction{.script = "true", .shell = {}};
@@ -586,6 +611,9 @@ WorkflowDefinition Reader::Workflow() {
   for (std::uint32_t i = 0; i < tree_[root].size; ++i)
     if (tree_.Text(tree_.Key(root, i)) == "defaults") Defaults(tree_.Value(root, i));
   Map(root, definition);
+  if (const NodeNo name = ValueOf(root, "name");
+      name != kNone && Is(name, Kind::kScalar) && tree_.Text(name).empty())
+    Fault("HW1010", name, "the name is empty; give one, or remove it: the file's name counts then");
   if (FindKey(root, "version") == kNone)
     Fault("HW1008", root, "the version is missing; begin the file with `version: 1`");
   if (FindKey(root, "tasks") == kNone) {

@@ -98,7 +98,9 @@ void AppendJson(const YamlTree& tree, YamlTree::NodeNo no, Source& source, std::
     out += *number;
   } else if (LooksLikeNumber(text)) {
     source.Add("HW1010", node.place,
-               fmt::format("{} is a number that JSON cannot hold; put it in quotes", text));
+               fmt::format("{} is a number that JSON cannot hold; write one that it can, or put it "
+                           "in quotes for the text",
+                           text));
     out += "null";
   } else {
     out += QuoteJson(text);

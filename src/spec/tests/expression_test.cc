@@ -145,6 +145,8 @@ TEST(Expressions, MessagesSayWhatToWrite) {
   ExpectSays(When("needs.other.state == 'x'"),
              "there is such a task, so add it to this task's needs");
   ExpectSays(When("needs['other'].state == 'x'"), "so add it to this task's needs");
+  EXPECT_EQ(MessageOf(When("needs.a-b.state == 'x'")).find("add it to"), std::string::npos)
+      << "it stands there";
   ExpectSays(
       "version: 1\ntasks: {a: {run: x}}\nfinally: {f: {run: x, when: needs.a.state == 'x'}}\n",
       "a task under finally sees run.outcome and run.failed_tasks instead");

@@ -177,6 +177,11 @@ TEST(Language, ArtifactsAreCheckedWherePeopleWroteThem) {
   EXPECT_EQ(FaultsOf(file("      r: x\n      s: ../x\n")), Faults{"7:10 HW1124"});
   EXPECT_EQ(FaultsOf(file("      r: x\n      s: /x\n")), Faults{"7:10 HW1124"});
   EXPECT_EQ(FaultsOf(file("      r: ${{ params.no }}\n")), Faults{"6:21 HW1302"});
+  for (const char* expanded : {"$HOME/x", "${HEADWORKS_SCRATCH}/x", "~/x", "'*.txt'", "out/*.whl"})
+    EXPECT_EQ(FaultsOf(file(fmt::format("      r: {}\n", expanded))), Faults{"6:10 HW1124"})
+        << expanded;
+  for (const char* good : {"$HEADWORKS_SCRATCH/x", "${{ 2 * 3 }}", "a~", "$${{x", "a$b"})
+    Good(file(fmt::format("      r: {}\n", good)));
   EXPECT_EQ(FaultsOf(file("      r: [x]\n")), Faults{"6:10 HW1009"});
   ExpectSays("version: 1\ntasks: {a: {function: f, artifacts: {r: x}}}\n",
              "HW1014 artifacts is for run and exec");
@@ -236,6 +241,7 @@ TEST(Params, ContradictionsAreFaults) {
   EXPECT_EQ(faults("{default: c, enum: [a, b]}"), Faults{"3:16 HW1010"});
   EXPECT_EQ(faults("{enum: [a, [b]]}"), Faults{"3:17 HW1010"});
   EXPECT_EQ(faults("{enum: a}"), Faults{"3:13 HW1009"});
+  EXPECT_EQ(faults("{enum: []}"), Faults{"3:13 HW1010"});
   EXPECT_EQ(faults("{default: 3, min: 4}"), Faults{"3:16 HW1010"});
   EXPECT_EQ(faults("{default: 3, min: 4, max: 2}"), (Faults{"3:16 HW1010", "3:24 HW1111"}));
   EXPECT_EQ(faults("{default: x, min: 4}"), Faults{"3:19 HW1014"});
@@ -255,6 +261,15 @@ TEST(Faults, OneMistakeIsToldOnce) {
   EXPECT_EQ(of_param("{type: number, default: 010}"), Faults{"3:30 HW1013"})
       << "a number, but which?";
   EXPECT_EQ(of_param("{type: boolean, enum: [yes, true]}"), Faults{"3:29 HW1010"});
+  EXPECT_EQ(of_param("{type: number, default: 1e400}"), Faults{"3:30 HW1010"});
+  EXPECT_EQ(of_param("{default: .inf}"), Faults{"3:16 HW1010"});
+  EXPECT_EQ(of_param("{type: number, enum: [1, -.inf]}"), Faults{"3:31 HW1010"});
+  ExpectSays(With("params: {p: {type: number, default: 1e400}}"), "write one that it can");
+  EXPECT_EQ(FaultsOf(Task("retry: {max_attempts: 2, when: {exit_codse: [3]}}")).size(), 1U);
+  EXPECT_EQ(FaultsOf(Task("retry: {max_attempts: 2, when: {exit_codes: [x]}}")).size(), 1U);
+  EXPECT_EQ(FaultsOf(Task("retry: {max_attempts: 2, unless: {output_matches: '('}}")).size(), 1U);
+  for (const char* nothing : {"{}", "{exit_codes: []}", "{output_matches: ''}", "{x-a: 1}"})
+    ExpectSays(Task(fmt::format("retry: {{max_attempts: 2, when: {}}}", nothing)), "says nothing");
   EXPECT_EQ(of_param("{type: integer, enum: [a, 1], default: a}"), Faults{"3:29 HW1010"});
   EXPECT_EQ(of_param("{type: integer, required: true, default: x}"), Faults{"3:38 HW1014"});
   EXPECT_EQ(FaultsOf("version: 1\nenv: {A: }\ntasks: {a: {run: 'echo ${{ env.A }}'}}\n"),
@@ -370,6 +385,7 @@ TEST(Language, WhatGoesWithAnotherKindOfTaskOnlyIsAFault) {
       (Faults{"5:5 HW1014", "6:5 HW1014", "7:5 HW1014", "8:5 HW1014", "9:5 HW1014", "10:14 HW1014",
               "11:30 HW1014", "11:53 HW1014"}));
   EXPECT_EQ(FaultsOf(Task("shell: zsh")), Faults{"2:28 HW1010"});
+  ExpectSays(Task("resources: {memory: 4GB}"), "or of KiB, MiB, GiB or TiB");
   ExpectSays(Task("shell: python3"), "write shell: [python3]\n");
   ExpectSays(Task("shell: /usr/bin/env  python3 -u a=b"),
              "write shell: [/usr/bin/env, python3, -u, \"a=b\"]\n");
@@ -377,6 +393,10 @@ TEST(Language, WhatGoesWithAnotherKindOfTaskOnlyIsAFault) {
   EXPECT_EQ(FaultsOf(Task("output: stdot")), Faults{"2:29 HW1010"});
   EXPECT_EQ(FaultsOf(Task("output: {type: {n: int, l: [], o: {m: [integer, string]}}}")),
             (Faults{"2:40 HW1010", "2:48 HW1009", "2:59 HW1009"}));
+  EXPECT_EQ(FaultsOf(Task("output: {from: stdout, type: {n: integer, text: string, o: any}}")),
+            Faults{"2:51 HW1014"});
+  EXPECT_EQ(FaultsOf(Task("output: {from: stdout-lines, type: {lines: [string], text: string}}")),
+            Faults{"2:74 HW1014"});
   EXPECT_EQ(FaultsOf(Task("output: {type: string}")), Faults{"2:36 HW1009"});
   EXPECT_EQ(FaultsOf(Task("retry: {max_attempts: 2, when: {}, unless: 3}")),
             (Faults{"2:46 HW1110", "2:64 HW1009"}));

@@ -217,6 +217,7 @@ const std::vector<Bad>& BadFiles() {
       {"NotUtf8", "version: 1\ntasks: \xFF\n", {"2:8 HW1001"}},
       {"Utf16", std::string_view("\xFF\xFEv\0", 4), {"1:1 HW1001"}},
       {"Nul", std::string_view("version: 1\0", 11), {"1:11 HW1001"}},
+      {"EmptyName", "version: 1\nname: ''\ntasks: {a: {run: x}}\n", {"2:7 HW1010"}},
       {"DuplicateKey",
        "version: 1\ntasks:\n  a: {run: x}\n  b: {run: x, run: y}\n  a: {run: y}\n",
        {"4:15 HW1004", "5:3 HW1004"}},
@@ -405,6 +406,15 @@ TEST_F(WorkflowFileOnDisk, WhatCannotBeReadSaysWhy) {
   const auto directory = ParseWorkflowFile(folder_.string());
   ASSERT_FALSE(directory.has_value());
   EXPECT_EQ(directory.error().code, Code::kInvalidArgument);
+}
+
+TEST(WorkflowFile, WhatIsNoTextIsNotShown) {
+  const std::string latin = MessageOf("version: 1\nname: caf\xE9\n");
+  EXPECT_NE(latin.find("save it as UTF-8"), std::string::npos);
+  EXPECT_NE(latin.find("name: caf?\n"), std::string::npos);
+  EXPECT_EQ(latin.find('\xE9'), std::string::npos);
+  const std::string control = MessageOf("version: 1\nname: a\x01\n");
+  EXPECT_NE(control.find("remove it, or write it as \\x and two digits"), std::string::npos);
 }
 
 TEST_F(WorkflowFileOnDisk, SizeIsRefusedAtTheBound) {
