@@ -19,11 +19,24 @@ constexpr std::string_view kKeywords[] = {"if",    "then",  "elif", "else", "do"
                                           "while", "until", "{",    "!",    "coproc"};
 constexpr std::string_view kDeclarations[] = {"export", "readonly", "declare", "typeset", "local"};
 constexpr std::string_view kContainers[] = {"docker", "podman", "nerdctl", "kubectl", "oc"};
+/// They run a program of a project by `run` or `exec`.
+constexpr std::string_view kRunners[] = {"npm",    "pnpm",   "yarn",   "uv",
+                                         "poetry", "pipenv", "bundle", "conda"};
 constexpr std::string_view kArithmeticTests[] = {"-eq", "-ne", "-lt", "-le",
                                                  "-gt", "-ge", "-v",  "-R"};
 /// They assign what they read or print to the variables that they are given.
 constexpr std::string_view kAssigning[] = {"read", "mapfile", "readarray", "printf"};
 constexpr std::string_view kFindRuns[] = {"-exec", "-execdir", "-ok", "-okdir"};
+
+/// Of `uv run` and the like.
+constexpr ShellGrammar kRun = {
+    "", Reads::kCommand, Input::kProgramIfNoneGiven,
+    " -p --package --with --from --python --project --directory --extra --group --env-file -w "
+    "--workspace --filter -n --name "};
+/// Keys of git's configuration whose values are code, or name it.
+constexpr std::string_view kGitCode[] = {
+    "alias.", "core.",    "filter.", "credential.", "include",   "diff.",     "merge.",    "gpg.",
+    "pager.", "browser.", "url.",    "uploadpack.", "sequence.", "difftool.", "mergetool."};
 
 /// Of `docker exec` and the like.
 constexpr ShellGrammar kExec = {
@@ -73,8 +86,8 @@ bool NamesInput(std::string_view text) {
 bool IsKnown(std::string_view word) {
   constexpr std::string_view kOthers[] = {"find", "test", "[", "[[", "for", "select"};
   const std::string_view name = ProgramName(word);
-  return FindGrammar(word) != nullptr || IsOneOf(name, kContainers) || IsOneOf(name, kOthers) ||
-         IsOneOf(name, kDeclarations);
+  return FindGrammar(word) != nullptr || IsOneOf(name, kContainers) || IsOneOf(name, kRunners) ||
+         IsOneOf(name, kOthers) || IsOneOf(name, kDeclarations);
 }
 
 }  // namespace
@@ -164,6 +177,10 @@ ShellReading ShellCommands::Command(Words words) {
     return {};
   } else if (IsOneOf(program, kContainers)) {
     return Container(program, rest);
+  } else if (IsOneOf(program, kRunners)) {
+    return Runner(program, rest);
+  } else if (program.ends_with("tar") && FindGrammar(name.text) != nullptr) {
+    return Tar(*FindGrammar(name.text), program, rest);
   } else if (const ShellGrammar* grammar = FindGrammar(name.text)) {
     ShellReading reading = Read(*grammar, BaseName(name.text), rest);
     if (IsOneOf(program, kAssigning)) Assign(program, rest, &reading);
@@ -218,6 +235,7 @@ ShellReading ShellCommands::Read(const ShellGrammar& grammar, std::string_view n
     open = open && grammar.reads != Reads::kProgram && (!runs || &grammar == &kExec);
     if (grammar.reads == Reads::kProgram && operands > grammar.data) {
       reading.takes_data = true;
+      if (name == "git") Git(words.subspan(i));
       break;
     }
   }
@@ -325,6 +343,43 @@ ShellReading ShellCommands::Container(std::string_view name, Words words) {
   ShellReading reading = Unknown(words);
   reading.reads_program = words[0].text != "login";
   return reading;
+}
+
+ShellReading ShellCommands::Git(Words words) {
+  const std::string& command = words[0].text;
+  const ShellGrammar* grammar = FindGrammar("git-" + command);
+  if (grammar == nullptr) return {};
+  const auto is_code = [](const ShellWord& word) {
+    return std::ranges::any_of(kGitCode,
+                               [&](std::string_view key) { return word.text.starts_with(key); });
+  };
+  if (command == "config" && std::ranges::any_of(words, is_code))
+    RefuseAll(words, "is the value of a key of git that is code or names it;");
+  return Read(*grammar, "git " + command, words.subspan(1));
+}
+
+/// `uv run PROGRAM`; what they install or publish is theirs to know.
+ShellReading ShellCommands::Runner(std::string_view name, Words words) {
+  if (!words.empty() && StartsWithExpression(words[0]))
+    Refuse(words[0], "chooses a command of " + std::string(name) + ";");
+  constexpr std::string_view kRuns[] = {"run", "run-script", "exec", "x", "dlx"};
+  const auto command = std::ranges::find_if_not(
+      words, [](const ShellWord& word) { return word.text.starts_with('-'); });
+  if (command != words.end() && IsOneOf(command->text, kRuns))
+    return Read(kRun, name, {command + 1, words.end()});
+  return {};
+}
+
+/// `tar xzf FILE` means `tar -xzf FILE`; the letters whose values stand behind it come last.
+ShellReading ShellCommands::Tar(const ShellGrammar& grammar, std::string_view name, Words words) {
+  if (words.empty() || words[0].text.empty() || words[0].text.starts_with('-') ||
+      words[0].has_expression())
+    return Read(grammar, name, words);
+  std::vector<ShellWord> with_dash(words.begin(), words.end());
+  std::string& letters = with_dash[0].text;
+  if (std::erase(letters, 'f') > 0) letters += 'f';
+  letters.insert(0, "-");
+  return Read(grammar, name, with_dash);
 }
 
 /// A program that may run another: `mine sh -c TEXT`.

@@ -83,6 +83,10 @@ class ShellCommands {
            ShellReading* reading);
   void Assign(std::string_view name, Words words, ShellReading* reading);
   ShellReading Find(Words words);
+  /// Of git; `words` are its own command and what follows.
+  ShellReading Git(Words words);
+  ShellReading Runner(std::string_view name, Words words);
+  ShellReading Tar(const ShellGrammar& grammar, std::string_view name, Words words);
   ShellReading Container(std::string_view name, Words words);
   ShellReading Unknown(Words words);
   void Test(Words words);

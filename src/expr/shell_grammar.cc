@@ -42,6 +42,12 @@ constexpr ShellGrammar kGrammars[] = {
      "-E "
      "-I! --replace! "},
     {" strace ltrace ", Reads::kCommand, Input::kData, " -o -e -p -s -a -u -P -b -E "},
+    {" npx bunx uvx ", Reads::kCommand, Input::kData,
+     " -p --package --from --with -w --workspace -c* --call* "},
+    {" xterm ", Reads::kCommand, Input::kData,
+     " -e< -T -title -n -geometry -fn -fa -fs -bg -fg -display -name -class "},
+    {" screen ", Reads::kCommand, Input::kData, " -S -t -h -T -s! -c! -p -X< "},
+    {" entr ", Reads::kCommand, Input::kData, " "},
     {" systemd-run ", Reads::kCommand, Input::kData,
      " -u --unit -p --property -E --setenv -M --machine --slice --description --uid --gid "
      "--working-directory --nice --service-type --on-active --on-boot --on-calendar -H --host "},
@@ -95,7 +101,55 @@ constexpr ShellGrammar kGrammars[] = {
     {" sqlite ", Reads::kCode, Input::kProgramIfNoneGiven,
      " -cmd! -init! -separator -nullvalue -newline -vfs ", 1},
 
+    // All operands are data, but one of their options runs a program.
+    {" tar gtar bsdtar ", Reads::kProgramAmongOptions, Input::kData,
+     " -f --file -C --directory -T --files-from -X --exclude-from --exclude --transform --xform "
+     "--strip-components --one-top-level -b --blocking-factor -g --listed-incremental -K "
+     "--starting-file -L --tape-length -N --newer --after-date --newer-mtime -V --label --owner "
+     "--group --mode --mtime --format -H --suffix --backup --level --sort --pax-option --owner-map "
+     "--group-map --add-file -I! --use-compress-program! --to-command! --checkpoint-action! -F! "
+     "--info-script! --new-volume-script! --rsh-command! --rmt-command! ",
+     9},
+    {" scp ", Reads::kProgramAmongOptions, Input::kData, " -c -D! -F! -i -J! -l -o! -P -S! -X ", 9},
+    {" zip ", Reads::kProgramAmongOptions, Input::kData,
+     " -TT! --unzip-command! -b --temp-path -t --from-date -tt --before-date -n --suffixes -P "
+     "--password -s --split-size -i --include -x --exclude -O --output-file ",
+     9},
+    {" wget ", Reads::kProgramAmongOptions, Input::kData,
+     " --use-askpass! -e! --execute! --config! -O --output-document -o --output-file -a "
+     "--append-output -P --directory-prefix -U --user-agent -t --tries -T --timeout -w --wait "
+     "--waitretry -Q --quota -A --accept -R --reject -D --domains -I --include-directories -X "
+     "--exclude-directories -B --base -i --input-file -l --level --header --user --password "
+     "--post-data --post-file --method --body-data --body-file --limit-rate --referer "
+     "--load-cookies --save-cookies --certificate --private-key --ca-certificate --ca-directory "
+     "--dns-timeout --connect-timeout --read-timeout --max-redirect --cut-dirs --default-page "
+     "--http-user --http-password --ftp-user --ftp-password --proxy-user --proxy-password "
+     "--bind-address --secure-protocol --start-pos --restrict-file-names --progress "
+     "--retry-on-http-error ",
+     9},
+    {" split ", Reads::kProgramAmongOptions, Input::kData,
+     " --filter! -a --suffix-length --additional-suffix -b --bytes -C --line-bytes -l --lines -n "
+     "--number -t --separator ",
+     9},
+    {" git-clone git-fetch git-pull git-ls-remote ", Reads::kProgramAmongOptions, Input::kData,
+     " -u! --upload-pack! -c! --config! --template! --exec! -o --origin --server-option -b "
+     "--branch "
+     "--depth --deepen --shallow-since --shallow-exclude --reference --reference-if-able "
+     "--separate-git-dir --filter -j --jobs --refmap --recurse-submodules -s --strategy -X "
+     "--strategy-option --sort --negotiation-tip ",
+     9},
+    {" git-grep ", Reads::kProgramAmongOptions, Input::kData,
+     " -O! --open-files-in-pager! -e -f -A --after-context -B --before-context -C --context -m "
+     "--max-count --max-depth --threads ",
+     9},
+    {" git-rebase git-difftool ", Reads::kProgramAmongOptions, Input::kData,
+     " -x! --exec! --extcmd! -t! --tool! --onto -s --strategy -X --strategy-option -C "
+     "--whitespace --empty ",
+     9},
+    {" git-config ", Reads::kProgram, Input::kData, " -f --file --blob --type --default "},
+
     // All is code.
+    {" git-filter-branch tmux ", Reads::kCode},
     {" ssh ", Reads::kCode, Input::kProgram,
      " -B -b -c -D -E -e -F! -I! -i -J! -L -l -m -O -o! -p -Q -R -S! -W -w ", 1},
     {" su runuser script parallel at batch crontab ", Reads::kCode, Input::kProgram, " -u "},

@@ -113,6 +113,38 @@ constexpr std::string_view kCode[] = {
     "env --split-string=${{ v }}",
     "git -c alias.x=${{ v }} x",
     "git ${{ v }}",
+    "git clone ${{ v }} x",
+    "git clone --upload-pack=${{ v }} x",
+    "git -C x fetch origin ${{ v }}",
+    "git ls-remote ${{ v }}",
+    "git grep ${{ v }}",
+    "git rebase -x ${{ v }} main",
+    "git filter-branch --tree-filter ${{ v }} HEAD",
+    "git config ${{ v }} ${{ w }}",
+    "git config alias.x ${{ v }}",
+    "git config --global core.pager ${{ v }}",
+    "tar -cf x.tar ${{ v }}",
+    "tar cf x.tar ${{ v }}",
+    "tar --to-command=${{ v }} -xf x.tar",
+    "tar -xf x.tar -I ${{ v }}",
+    "scp ${{ v }} host:",
+    "scp -o ${{ v }} x host:",
+    "zip x.zip ${{ v }}",
+    "zip -TT ${{ v }} x.zip y",
+    "wget ${{ v }}",
+    "wget --use-askpass=${{ v }} http://x",
+    "split ${{ v }} part-",
+    "split --filter=${{ v }} x",
+    "npx ${{ v }}",
+    "npm run ${{ v }}",
+    "npm exec -- ${{ v }}",
+    "uv run ${{ v }} x",
+    "uv run --with x python -c ${{ v }}",
+    "poetry run sh -c ${{ v }}",
+    "xterm -e ${{ v }}",
+    "screen -dm ${{ v }}",
+    "tmux new-session -d ${{ v }}",
+    "ls | entr ${{ v }}",
     "mine --with sh -c ${{ v }}",
     // What is redirected or piped into one.
     "{ sh; } <<EOF\n${{ v }}\nEOF\n",
@@ -232,6 +264,10 @@ constexpr std::string_view kData[] = {
     "docker build -t ${{ v }} .",
     "echo ${{ v }} | docker login --password-stdin",
     "git -C ${{ v }} checkout ${{ w }}",
+    "tar xzf ${{ v }}",
+    "tar -xf x.tar --exclude=${{ v }} ./${{ w }}",
+    "zip -r x.zip \"./${{ v }}\"",
+    "split -l ${{ v }} x",
     "echo ${{ v }} && sh x.sh | cat",
     "echo ${{ v }}; sh < x.sh",
     "{ echo ${{ v }}; }; sh < x.sh",
@@ -247,6 +283,23 @@ constexpr std::string_view kData[] = {
     "PATHS=${{ v }}",
     "case ${{ v }} in a|b) ./x ;; esac",
     "for f in ${{ v }} ${{ w }}; do ./x \"$f\"; done",
+};
+// The same, of programs that would change what this test needs, or ask the network.
+constexpr std::string_view kDataOfOthers[] = {
+    "git clone --depth ${{ v }} -b ${{ w }} -- ${{ v }} x",
+    "git fetch origin \"refs/heads/${{ v }}\"",
+    "git commit -m ${{ v }}",
+    "git push origin ${{ v }}",
+    "git config user.name ${{ v }}",
+    "tar -czf ${{ v }} -C ${{ w }} -- x",
+    "tar cfz ${{ v }} x",
+    "scp -P ${{ v }} -- ${{ w }} host:",
+    "wget -O ${{ v }} -- ${{ w }}",
+    "npm install ${{ v }}",
+    "npm run build -- ${{ v }}",
+    "uv run x.py ${{ v }}",
+    "uv pip install ${{ v }}",
+    "npx tool ${{ v }}",
 };
 
 TEST(ShellDanger, ReasonsSayTheWayOut) {
@@ -276,6 +329,8 @@ TEST(ShellDanger, NoValueNamesOrBecomesAProgram) {
   for (const Shell shell : {Shell::kSh, Shell::kBash}) {
     for (const std::string_view script : kCode) EXPECT_NE(Refusal(shell, script), "") << script;
     for (const std::string_view script : kData) EXPECT_EQ(Refusal(shell, script), "") << script;
+    for (const std::string_view script : kDataOfOthers)
+      EXPECT_EQ(Refusal(shell, script), "") << script;
   }
   for (const std::string_view script : kCodeInBash)
     EXPECT_NE(Refusal(Shell::kBash, script), "") << script;
@@ -348,6 +403,9 @@ constexpr Exploit kExploits[] = {
     {"perl -e \"print '${{ v }}'\"", "'.`mark`.'", ""},
     {"python3 -c ${{ v }}", "import os; os.system('mark')", ""},
     {"git -c alias.x=${{ v }} x", "!mark", ""},
+    {"git ls-remote ${{ v }} ${{ w }}", "--upload-pack=mark", "."},
+    {"tar -cf x.tar ${{ v }} file", "-Imark", ""},
+    {"tar cf x.tar ${{ v }} ${{ w }} file", "--checkpoint=1", "--checkpoint-action=exec=mark"},
     {"{ sh; } <<EOF\n${{ v }}\nEOF\n", "mark", ""},
     {"( sh ) <<EOF\n${{ v }}\nEOF\n", "mark", ""},
     {"while :; do sh; break; done <<EOF\n${{ v }}\nEOF\n", "mark", ""},
