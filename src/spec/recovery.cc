@@ -1,10 +1,12 @@
 #include "recovery.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "expression_check.h"
 #include "workflow_reader.h"
 #include "yaml_tree.h"
 
@@ -43,13 +45,16 @@ class Rest {
   Range BlockAround(std::size_t line) const { return EntryAround(line, 0); }
   Range SmallBlockAround(std::size_t line) const;
   void LeaveOut(const Range& range) {
+    lost_defaults_ |= lines_[BlockAround(range.begin).begin].starts_with("defaults");
     std::fill(lines_.begin() + static_cast<std::ptrdiff_t>(range.begin),
               lines_.begin() + static_cast<std::ptrdiff_t>(range.end), std::string_view());
   }
+  bool IsExplained(const Fault& fault) const;
   void Adopt(Source& of_rest, std::size_t behind);
 
   Source& source_;
   std::vector<std::string_view> lines_;
+  bool lost_defaults_ = false;
 };
 
 /// The lines from the last one up to `line` that is indented by at most `deepest`, up to the next
@@ -76,11 +81,33 @@ Rest::Range Rest::SmallBlockAround(std::size_t line) const {
   return block;
 }
 
-/// Takes over the faults of values; those of a syntax only from line `behind` on.
+/// Whether what was left out may be all that is wrong.
+bool Rest::IsExplained(const Fault& fault) const {
+  // All of a map was left out.
+  if (fault.code == "HW1009" && fault.message.ends_with(", not nothing")) return true;
+  // A key, tasks, a task that is needed, a name in an expression is missing.
+  constexpr auto kMissing =
+      std::to_array<std::string_view>({"HW1008", "HW1102", "HW1105", "HW1302"});
+  // Retries, the greatest delay, the shell may have come from the defaults.
+  constexpr auto kOfDefaults = std::to_array<std::string_view>({"HW1014", "HW1111", "HW1305"});
+  return std::ranges::find(kMissing, fault.code) != kMissing.end() ||
+         (lost_defaults_ && std::ranges::find(kOfDefaults, fault.code) != kOfDefaults.end());
+}
+
+/// As after the reading of a whole file.
+void CheckRest(const YamlTree& tree, Source& rest) {
+  WorkflowDraft draft = ReadWorkflow(tree, rest);
+  std::string& name = draft.definition.name.workflow;
+  if (name.empty()) name = "rest";  // one may have been left out
+  AddModelFaults(tree, model::Workflow::Check(draft.definition), rest);
+  CheckExpressions(draft, tree, rest);
+}
+
+/// Takes over what is wrong with the rest; those of a syntax only from line `behind` on.
 void Rest::Adopt(Source& of_rest, std::size_t behind) {
   for (Fault& fault : of_rest.TakeFaults()) {
     const bool told = fault.code == "HW1002" && fault.line <= behind;
-    if (fault.line == 0 || told || fault.code == "HW1008") continue;
+    if (fault.line == 0 || told || IsExplained(fault)) continue;
     source_.AddFault(std::move(fault));
   }
 }
@@ -100,7 +127,7 @@ void Rest::Read(Place fault) {
     Source rest(source_.name(), text);
     std::optional<Place> next;
     const auto tree = YamlTree::Parse(rest, &next);
-    if (tree) ReadWorkflow(*tree, rest);
+    if (tree) CheckRest(*tree, rest);
     if (!next) return Adopt(rest, told);
     if (next->line >= told) Adopt(rest, told);  // a further slip: tell it, and go on behind it
     widened = next->line < told;

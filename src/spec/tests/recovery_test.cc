@@ -39,6 +39,32 @@ TEST(Recovery, SaysNothingThatTheMissingPartExplains) {
   EXPECT_EQ(FaultsOf("{\"version\": 1, \"tasks\": {\"a\": {\"run\" \"x\"}}}").size(), 1U);
 }
 
+TEST(Recovery, TheRestIsCheckedAsAWhole) {
+  EXPECT_EQ(FaultsOf(R"(version: 1
+tasks:
+  slip: {run: a: b}
+  a: {run: x, priority: 5000}
+  b: {run: x, needs: [c, c]}
+  c: {run: x}
+  1st: {run: x}
+  d: {run: x, when: 1 + 1}
+  e: {exec: [sh, -c, '${{ run.id }}']}
+  f: {run: "echo ${{ run.id +}}"}
+)"),
+            (Faults{"3:16 HW1002", "4:25 HW1111", "5:26 HW1107", "7:3 HW1103", "8:21 HW1303",
+                    "9:27 HW1305", "10:30 HW1301"}));
+}
+
+TEST(Recovery, WhatDefaultsExplainIsNotTold) {
+  const std::string task =
+      "tasks:\n  a: {run: x, retry: {initial: 1h}}\n  b: {run: 'echo $((${{ run.id }}))'}\n";
+  EXPECT_EQ(FaultsOf("version: 1\ndefaults:\n  cwd: a: b\n" + task).size(), 1U);
+  EXPECT_EQ(FaultsOf("version: 1\nenv:\n  A: a: b\n" + task).size(), 4U);
+  EXPECT_EQ(FaultsOf("version: 1\nparams:\n  p: a: b\nname: w\ntasks:\n"
+                     "  a: {run: echo, when: params.p == 1}\n"),
+            Faults{"3:7 HW1002"});
+}
+
 TEST(Recovery, IsBounded) {
   std::string text = "version: 1\ntasks:\n";
   for (int i = 0; i < 50; ++i) text += fmt::format("  t{}: {{run: a: b}}\n", i);
