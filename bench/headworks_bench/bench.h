@@ -79,6 +79,8 @@ int RecoveryChild(const std::string& path, int runs);
 Figures DispatchCost(const Options& options);
 // limits.cc
 Figures LimitCost(const Options& options);
+// language.cc
+Figures LanguageCost(const Options& options);
 // queue.cc
 Figures QueueItems(const Options& options);
 // spawn.cc

@@ -24,6 +24,7 @@ constexpr std::array kWorkloads{
     Workload{"W8", "memory of waiting tasks", WaitingMemory},
     Workload{"disp", "the way from the engine to an executor", DispatchCost},
     Workload{"lim", "pools and concurrency keys", LimitCost},
+    Workload{"lang", "expressions and workflow files", LanguageCost},
     Workload{"queue", "queues: push, claim and ack", QueueItems},
     Workload{"store", "rounds without an engine", StoreRoundsAlone},
     Workload{"CLI", "start of the program", ProgramStart},
