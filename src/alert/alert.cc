@@ -128,14 +128,16 @@ std::vector<std::string> QueuesOf(bool has_command, const std::string& queue) {
 
 int AttemptsIn(std::string_view queue) { return queue == kCommandQueue ? kCommandAttempts : 0; }
 
-void AddItems(const Alert& alert, std::span<const std::string> queues,
+void AddItems(std::span<const Alert> alerts, std::span<const std::string> queues,
               std::vector<store::QueuedItem>& items) {
+  items.reserve(items.size() + alerts.size() * queues.size());
   for (const std::string& queue : queues)
-    items.push_back({.tenant = alert.tenant,
-                     .queue = queue,
-                     .id = alert.id,
-                     .payload = alert.payload,
-                     .max_attempts = AttemptsIn(queue)});
+    for (const Alert& alert : alerts)
+      items.push_back({.tenant = alert.tenant,
+                       .queue = queue,
+                       .id = alert.id,
+                       .payload = alert.payload,
+                       .max_attempts = AttemptsIn(queue)});
 }
 
 }  // namespace headworks::alert

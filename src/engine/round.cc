@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
-#include <tuple>
 
-#include "headworks/alert/alert.h"
 #include "headworks/engine/engine.h"
 
 namespace headworks::engine {
@@ -243,7 +242,8 @@ void Engine::MarkStuck() {
                      .lease_ttl = options_.lease_ttl,
                      .now = clock_.Now()};
   if (!options_.alert_queues.empty())
-    alert::AddItems(alert::OfStuckRun(write.header), options_.alert_queues, round.items);
+    alert::AddItems(std::array{alert::OfStuckRun(write.header)}, options_.alert_queues,
+                    round.items);
   round.runs.push_back(std::move(write));
   pending_.emplace(Pending{.round = std::move(round), .works = {}});
   TryCommit();
@@ -691,6 +691,7 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
   std::vector<RunNo> touched = visited_;
   std::ranges::sort(touched);
   std::set<Shard> shards;
+  std::vector<alert::Alert> alerts;
   round.runs.reserve(touched.size());
   for (const RunNo run : touched) {
     const auto found = slots_.find(run);
@@ -703,8 +704,7 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
       continue;
     }
     round.runs.push_back(WriteOf(slot, round.now));
-    if (!options_.alert_queues.empty())
-      AddAlerts(*slot.run.workflow, round.runs.back(), round.items);
+    if (!options_.alert_queues.empty()) AddAlerts(*slot.run.workflow, round.runs.back(), alerts);
   }
   for (const Work& work : works) {
     if (work.inbox_id == 0) continue;
@@ -716,22 +716,19 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
     const store::Guard& guard = guards_[static_cast<std::size_t>(shard.value)];
     round.guards.push_back({shard, guard.term, RoundNo(guard.round.value + 1)});
   }
-  // The store takes those of one queue at once.
-  std::ranges::stable_sort(round.items, {}, [](const store::QueuedItem& item) {
-    return std::tie(item.tenant, item.queue);
-  });
+  alert::AddItems(alerts, options_.alert_queues, round.items);
   return round;
 }
 
 void Engine::AddAlerts(const model::Workflow& workflow, const store::RunWrite& write,
-                       std::vector<store::QueuedItem>& items) const {
+                       std::vector<alert::Alert>& alerts) const {
   for (const auto& task : write.tasks) {
     if (task.row.state != model::TaskState::kFailed) continue;
     const auto last =
         std::ranges::find(write.attempts, task.row.epoch, &model::AttemptRecord::epoch);
-    const auto alert = alert::OfTask(write.header, workflow.task(task.row.task), task.row,
-                                     last == write.attempts.end() ? nullptr : &*last);
-    if (alert) alert::AddItems(*alert, options_.alert_queues, items);
+    auto alert = alert::OfTask(write.header, workflow.task(task.row.task), task.row,
+                               last == write.attempts.end() ? nullptr : &*last);
+    if (alert) alerts.push_back(*std::move(alert));
   }
 }
 

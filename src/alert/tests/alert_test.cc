@@ -166,7 +166,7 @@ TEST(Alert, QueueOfTheCommandIsNobodyElses) {
   EXPECT_EQ(QueuesOf(false, ""), std::vector<std::string>{});
   EXPECT_EQ(QueuesOf(true, "ops"), (std::vector<std::string>{kCommandQueue, "ops"}));
   std::vector<store::QueuedItem> items;
-  AddItems({TenantId("acme"), "a", "{}"}, QueuesOf(true, "ops"), items);
+  AddItems(std::array{Alert{TenantId("acme"), "a", "{}"}}, QueuesOf(true, "ops"), items);
   ASSERT_EQ(items.size(), 2U);
   EXPECT_EQ(items[0].max_attempts, kCommandAttempts);
   EXPECT_EQ(items[1].max_attempts, 0);

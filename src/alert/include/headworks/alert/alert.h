@@ -59,8 +59,8 @@ Status CheckQueue(std::string_view queue);
 std::vector<std::string> QueuesOf(bool has_command, const std::string& queue);
 /// Deliveries of an alert in `queue`; 0 = the queue's own.
 int AttemptsIn(std::string_view queue);
-/// Adds it to a round, once for each of `queues`.
-void AddItems(const Alert& alert, std::span<const std::string> queues,
+/// Adds them to a round, for each of `queues` in turn: a store takes those of one queue at once.
+void AddItems(std::span<const Alert> alerts, std::span<const std::string> queues,
               std::vector<store::QueuedItem>& items);
 
 }  // namespace headworks::alert

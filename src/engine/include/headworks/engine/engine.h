@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "headworks/alert/alert.h"
 #include "headworks/base/log.h"
 #include "headworks/base/random.h"
 #include "headworks/base/result.h"
@@ -387,7 +388,7 @@ class Engine final : public executor::AttemptSink,
   void MarkStuck();
   store::Round BuildRound(const std::vector<Work>& works);
   void AddAlerts(const model::Workflow& workflow, const store::RunWrite& write,
-                 std::vector<store::QueuedItem>& items) const;
+                 std::vector<alert::Alert>& alerts) const;
   store::RunWrite WriteOf(Slot& slot, Instant now) const;
   static store::Answer AnswerOf(const Work& work);
   void Rollback();
