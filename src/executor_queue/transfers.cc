@@ -17,6 +17,9 @@ using worker_api::ArtifactTaken;
 
 namespace {
 
+/// Read at a time, of what is passed over.
+constexpr std::size_t kSkipBytes = std::size_t{256} << 10;
+
 Error Closed() { return {Code::kUnavailable, "the engine is gone; say it again later"}; }
 Error NoStore() { return {Code::kUnavailable, "this engine keeps no artifacts"}; }
 
@@ -225,35 +228,46 @@ ArtifactPiece Transfers::DoGet(const Id& id, const Owner& owner, const ArtifactG
   return *std::move(piece);
 }
 
+Result<bool> Transfers::Seek(Open& open, const Owner& owner, const Blob& blob,
+                             std::uint64_t offset) {
+  // Whoever did not hear the last answer, or comes after a restart, costs another look at it all.
+  if (open.reader == nullptr || open.sha256 != blob.sha256 || open.at > offset) {
+    open.writer.reset();
+    open.upload.clear();
+    HEADWORKS_ASSIGN(open.reader, store_->Open(owner, blob));
+    open.sha256 = blob.sha256;
+    open.at = 0;
+  }
+  // No further than what is answered in time, and leaves the thread to others (I11).
+  const std::uint64_t until = std::min(offset, open.at + options_.max_skipped_bytes);
+  std::string skipped(std::min<std::uint64_t>(kSkipBytes, until - open.at), '\0');
+  while (open.at < until) {
+    const auto most = std::min<std::uint64_t>(skipped.size(), until - open.at);
+    HEADWORKS_ASSIGN(const std::size_t count, open.reader->Read({skipped.data(), most}));
+    if (count == 0) return Error{Code::kCorrupt, "the file ends early"};
+    open.at += count;
+  }
+  return open.at == offset;
+}
+
 Result<ArtifactPiece> Transfers::Read(Open& open, const Owner& owner, const ArtifactGet& get,
                                       const Blob& blob) {
   if (get.offset > blob.size)
     return Error{Code::kNotFound,
                  fmt::format("the file has {} bytes, and none at {}", blob.size, get.offset)};
+  HEADWORKS_ASSIGN(const bool there, Seek(open, owner, blob, get.offset));
+  if (!there) return ArtifactPiece{};
   ArtifactPiece piece{.reply = Reply::kGoOn};
-  std::string bytes(std::min(std::max<std::uint64_t>(get.max_bytes, 1), blob.size), '\0');
-  // Whoever did not hear the last answer, or comes after a restart, costs another look at it all.
-  if (open.reader == nullptr || open.sha256 != blob.sha256 || open.at != get.offset) {
-    open.writer.reset();
-    open.upload.clear();
-    HEADWORKS_ASSIGN(open.reader, store_->Open(owner, blob));
-    open.sha256 = blob.sha256;
-    for (open.at = 0; open.at < get.offset;) {
-      const auto most = std::min<std::uint64_t>(bytes.size(), get.offset - open.at);
-      HEADWORKS_ASSIGN(const std::size_t count, open.reader->Read({bytes.data(), most}));
-      if (count == 0) return Error{Code::kCorrupt, "the file ends early"};
-      open.at += count;
-    }
-  }
+  std::string bytes(std::min(std::max<std::uint64_t>(get.max_bytes, 1), blob.size - get.offset),
+                    '\0');
   std::size_t filled = 0;
-  while (filled < bytes.size() && open.at < blob.size) {
-    const auto most = std::min<std::uint64_t>(bytes.size() - filled, blob.size - open.at);
-    HEADWORKS_ASSIGN(const std::size_t count, open.reader->Read({bytes.data() + filled, most}));
+  while (filled < bytes.size()) {
+    HEADWORKS_ASSIGN(const std::size_t count,
+                     open.reader->Read({bytes.data() + filled, bytes.size() - filled}));
     if (count == 0) return Error{Code::kCorrupt, "the file ends early"};
     filled += count;
     open.at += count;
   }
-  bytes.resize(filled);
   piece.bytes = std::move(bytes);
   if (open.at < blob.size) return piece;
   // It is looked at as a whole, before anybody is told that it is whole.

@@ -29,6 +29,8 @@ struct TransferOptions {
   std::size_t max_waiting_bytes = std::size_t{64} << 20;
   /// Of one file.
   std::uint64_t max_artifact_bytes = std::uint64_t{10} << 30;
+  /// What one Get passes over at most, to come to its offset.
+  std::uint64_t max_skipped_bytes = std::uint64_t{256} << 20;
   /// A file that nobody goes on with for so long is closed.
   Duration idle = std::chrono::minutes(5);
 };
@@ -60,7 +62,8 @@ class Transfers {
   /// `reply`: of the answer.
   void Put(const Id& id, artifact_store::Owner owner, worker_api::ArtifactPut put,
            executor::Reply reply, Room room, Done<worker_api::ArtifactTaken> done);
-  /// `find` says which blob the attempt's job means; may block.
+  /// `find` says which blob the attempt's job means; may block.  kAskAgain also where the offset is
+  /// further off than `max_skipped_bytes`: it is gone on with from there.
   void Get(const Id& id, artifact_store::Owner owner, worker_api::ArtifactGet get,
            std::function<Result<artifact_store::Blob>()> find, executor::Reply reply,
            Done<worker_api::ArtifactPiece> done);
@@ -113,6 +116,9 @@ class Transfers {
   Result<worker_api::ArtifactPiece> Read(Open& open, const artifact_store::Owner& owner,
                                          const worker_api::ArtifactGet& get,
                                          const artifact_store::Blob& blob);
+  /// Opens it where it is not open, and goes on to `offset`; false: it is not there yet.
+  Result<bool> Seek(Open& open, const artifact_store::Owner& owner,
+                    const artifact_store::Blob& blob, std::uint64_t offset);
 
   const TransferOptions options_;
   artifact_store::BlobStore* const store_;

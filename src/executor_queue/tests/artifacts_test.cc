@@ -21,6 +21,40 @@ using model::Reason;
 using worker_api::ArtifactPiece;
 using worker_api::ArtifactTaken;
 
+/// A store that counts how often it is asked for bytes.
+class Counted final : public artifact_store::BlobStore {
+ public:
+  explicit Counted(BlobStore& inner) : inner_(inner) {}
+  int reads = 0, opened = 0;
+
+  Result<std::unique_ptr<artifact_store::Writer>> Begin(const Owner& owner) override {
+    return inner_.Begin(owner);
+  }
+  Result<std::unique_ptr<artifact_store::Reader>> Open(const Owner& owner,
+                                                       const Blob& blob) override {
+    ++opened;
+    HEADWORKS_ASSIGN(auto reader, inner_.Open(owner, blob));
+    return std::make_unique<CountedReader>(*this, std::move(reader));
+  }
+
+ private:
+  class CountedReader final : public artifact_store::Reader {
+   public:
+    CountedReader(Counted& counted, std::unique_ptr<Reader> inner)
+        : counted_(counted), inner_(std::move(inner)) {}
+    Result<std::size_t> Read(std::span<char> into) override {
+      ++counted_.reads;
+      return inner_->Read(into);
+    }
+
+   private:
+    Counted& counted_;
+    const std::unique_ptr<Reader> inner_;
+  };
+
+  BlobStore& inner_;
+};
+
 class ArtifactsTest : public QueueTest {
  protected:
   ArtifactsTest() {
@@ -276,6 +310,48 @@ TEST_F(ArtifactsTest, AnAttemptReadsWhatItsJobNamesFromAnywhere) {
   EXPECT_EQ(Get(needs, named.sha256, 11, 4)->failure->code, Code::kNotFound);
   EXPECT_EQ(Get(needs, unnamed.sha256, 0, 4)->failure->code, Code::kNotFound);
   EXPECT_EQ(Get(token, named.sha256, 0, 4)->failure->code, Code::kNotFound) << "another's job";
+}
+
+/// A file of run-1, read by itself.
+class ReadTest : public ArtifactsTest {
+ protected:
+  void Store(const std::string& bytes) {
+    blob_ = {Sha256Hex(bytes), bytes.size()};
+    const auto writer = store_->Begin(owner_).value();
+    ASSERT_TRUE(writer->Append(bytes) && writer->Commit());
+  }
+  ArtifactPiece Read(Transfers& transfers, std::uint64_t offset, std::uint64_t most,
+                     std::int64_t epoch = 1) {
+    Answer<ArtifactPiece> piece;
+    transfers.Get(
+        {1, epoch}, owner_, {"", blob_.sha256, offset, most}, [this] { return blob_; },
+        Reply::kGoOn, piece.Done());
+    EXPECT_TRUE(transfers.RunNext());
+    return **piece;
+  }
+
+  const Owner owner_{TenantId("public"), RunId("run-1")};
+  Counted counted_{*store_};
+  Blob blob_;
+};
+
+TEST_F(ReadTest, WhoeverReadsFarOffIsAnsweredInTimeAndGetsThere) {
+  Store("0123456789");
+  Transfers transfers({.max_skipped_bytes = 3}, &counted_, clock_);
+  EXPECT_EQ(Read(transfers, 3, 1).bytes, "3") << "at the bound";
+  EXPECT_EQ(Read(transfers, 0, 1).bytes, "0");
+  EXPECT_EQ(Read(transfers, 9, 1).reply, Reply::kAskAgain);
+  EXPECT_EQ(Read(transfers, 9, 1).reply, Reply::kAskAgain);
+  const auto last = Read(transfers, 9, 1);
+  EXPECT_EQ(last.bytes, "9");
+  EXPECT_TRUE(last.last);
+}
+
+TEST_F(ReadTest, WhatIsPassedOverIsNotReadByTheBytesThatAreAskedFor) {
+  Store(std::string(1 << 20, 'x'));
+  Transfers transfers({}, &counted_, clock_);
+  EXPECT_EQ(Read(transfers, blob_.size - 1, 1).bytes, "x");
+  EXPECT_LE(counted_.reads, 8);
 }
 
 TEST_F(ArtifactsTest, WhatIsGoneOrDamagedIsSaidToBe) {
