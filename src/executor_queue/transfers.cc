@@ -33,11 +33,16 @@ Transfers::~Transfers() {
 }
 
 Transfers::Room Transfers::Take(std::size_t bytes) {
-  const std::scoped_lock lock(budget_->mutex);
+  return TakeOf(budget_, bytes, options_.max_waiting_bytes);
+}
+
+Transfers::Room Transfers::TakeOf(const std::shared_ptr<Budget>& budget, std::size_t bytes,
+                                  std::size_t most) {
+  const std::scoped_lock lock(budget->mutex);
   // What is too large by itself is taken when nothing else waits.
-  if (budget_->bytes > 0 && budget_->bytes + bytes > options_.max_waiting_bytes) return nullptr;
-  budget_->bytes += bytes;
-  return {new std::size_t(bytes), [budget = budget_](const std::size_t* taken) {
+  if (budget->bytes > 0 && budget->bytes + bytes > most) return nullptr;
+  budget->bytes += bytes;
+  return {new std::size_t(bytes), [budget](const std::size_t* taken) {
             {
               const std::scoped_lock again(budget->mutex);
               budget->bytes -= *taken;
@@ -161,6 +166,8 @@ ArtifactTaken Transfers::DoPut(const Id& id, const Owner& owner, const ArtifactP
   if (begins) {
     open.reader.reset();
     open.writer.reset();
+    open.kept.clear();
+    open.kept_room.reset();
     open.upload = put.upload;
     open.at = 0;
   }
@@ -230,7 +237,7 @@ ArtifactPiece Transfers::DoGet(const Id& id, const Owner& owner, const ArtifactG
 
 Result<bool> Transfers::Seek(Open& open, const Owner& owner, const Blob& blob,
                              std::uint64_t offset) {
-  // Whoever did not hear the last answer, or comes after a restart, costs another look at it all.
+  // Whoever asks for what is not kept, as after a restart, costs another look at it all.
   if (open.reader == nullptr || open.sha256 != blob.sha256 || open.at > offset) {
     open.writer.reset();
     open.upload.clear();
@@ -255,11 +262,18 @@ Result<ArtifactPiece> Transfers::Read(Open& open, const Owner& owner, const Arti
   if (get.offset > blob.size)
     return Error{Code::kNotFound,
                  fmt::format("the file has {} bytes, and none at {}", blob.size, get.offset)};
+  const std::uint64_t most = std::max<std::uint64_t>(get.max_bytes, 1);
+  if (open.reader != nullptr && open.sha256 == blob.sha256 && get.offset < open.at &&
+      open.at - get.offset <= open.kept.size())
+    return ArtifactPiece{
+        .reply = Reply::kGoOn,
+        .bytes = open.kept.substr(open.kept.size() - (open.at - get.offset), most)};
+  open.kept.clear();
+  open.kept_room.reset();
   HEADWORKS_ASSIGN(const bool there, Seek(open, owner, blob, get.offset));
   if (!there) return ArtifactPiece{};
   ArtifactPiece piece{.reply = Reply::kGoOn};
-  std::string bytes(std::min(std::max<std::uint64_t>(get.max_bytes, 1), blob.size - get.offset),
-                    '\0');
+  std::string bytes(std::min(most, blob.size - get.offset), '\0');
   std::size_t filled = 0;
   while (filled < bytes.size()) {
     HEADWORKS_ASSIGN(const std::size_t count,
@@ -269,7 +283,11 @@ Result<ArtifactPiece> Transfers::Read(Open& open, const Owner& owner, const Arti
     open.at += count;
   }
   piece.bytes = std::move(bytes);
-  if (open.at < blob.size) return piece;
+  if (open.at < blob.size) {
+    open.kept_room = TakeOf(kept_, piece.bytes.size(), options_.max_kept_bytes);
+    if (open.kept_room) open.kept = piece.bytes;
+    return piece;
+  }
   // It is looked at as a whole, before anybody is told that it is whole.
   char more = 0;
   HEADWORKS_ASSIGN(const std::size_t count, open.reader->Read({&more, 1}));

@@ -31,6 +31,8 @@ struct TransferOptions {
   std::uint64_t max_artifact_bytes = std::uint64_t{10} << 30;
   /// What one Get passes over at most, to come to its offset.
   std::uint64_t max_skipped_bytes = std::uint64_t{256} << 20;
+  /// Pieces that may be asked for again, of all files; beyond it such a one costs another look.
+  std::size_t max_kept_bytes = std::size_t{64} << 20;
   /// A file that nobody goes on with for so long is closed.
   Duration idle = std::chrono::minutes(5);
 };
@@ -89,6 +91,9 @@ class Transfers {
     std::unique_ptr<artifact_store::Reader> reader{};
     /// Bytes that have passed.
     std::uint64_t at = 0;
+    /// The last of them that were answered, for whoever did not hear it; empty: not kept.
+    std::string kept{};
+    Room kept_room{};
     Duration touched{};
     /// A thread has `writer` and `reader`.
     bool busy = false;
@@ -129,7 +134,9 @@ class Transfers {
     std::mutex mutex;
     std::size_t bytes = 0;  // guarded by mutex
   };
+  static Room TakeOf(const std::shared_ptr<Budget>& budget, std::size_t bytes, std::size_t most);
   const std::shared_ptr<Budget> budget_ = std::make_shared<Budget>();
+  const std::shared_ptr<Budget> kept_ = std::make_shared<Budget>();
 
   std::mutex mutex_;
   std::condition_variable_any work_;

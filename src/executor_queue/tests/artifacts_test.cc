@@ -347,6 +347,35 @@ TEST_F(ReadTest, WhoeverReadsFarOffIsAnsweredInTimeAndGetsThere) {
   EXPECT_TRUE(last.last);
 }
 
+TEST_F(ReadTest, ThePieceWhoseAnswerWasLostIsThereWithoutAnotherLook) {
+  Store("0123456789");
+  Transfers transfers({.max_kept_bytes = 6}, &counted_, clock_);
+  EXPECT_EQ(Read(transfers, 0, 3).bytes, "012");
+  EXPECT_EQ(Read(transfers, 3, 3).bytes, "345");
+  EXPECT_EQ(Read(transfers, 3, 3).bytes, "345");
+  EXPECT_EQ(Read(transfers, 5, 9).bytes, "5") << "the rest of it";
+  EXPECT_EQ(Read(transfers, 4, 1).bytes, "4");
+  EXPECT_EQ(Read(transfers, 6, 2).bytes, "67");
+  EXPECT_EQ(counted_.opened, 1);
+  EXPECT_EQ(Read(transfers, 5, 1).bytes, "5") << "which is not kept any more";
+  EXPECT_EQ(counted_.opened, 2);
+}
+
+TEST_F(ReadTest, WhatIsKeptOfAllFilesHasABound) {
+  Store("0123456789");
+  Transfers transfers({.max_kept_bytes = 6}, &counted_, clock_);
+  for (const std::int64_t epoch : {1, 2, 3}) EXPECT_EQ(Read(transfers, 0, 3, epoch).bytes, "012");
+  for (const std::int64_t epoch : {1, 2}) EXPECT_EQ(Read(transfers, 0, 3, epoch).bytes, "012");
+  EXPECT_EQ(counted_.opened, 3);
+  EXPECT_EQ(Read(transfers, 0, 3, 3).bytes, "012");
+  EXPECT_EQ(counted_.opened, 4) << "one more is read again";
+  transfers.End({1, 1});
+  EXPECT_TRUE(transfers.RunNext());
+  EXPECT_EQ(Read(transfers, 0, 3, 3).bytes, "012");
+  EXPECT_EQ(Read(transfers, 0, 3, 3).bytes, "012");
+  EXPECT_EQ(counted_.opened, 5) << "and kept once there is room";
+}
+
 TEST_F(ReadTest, WhatIsPassedOverIsNotReadByTheBytesThatAreAskedFor) {
   Store(std::string(1 << 20, 'x'));
   Transfers transfers({}, &counted_, clock_);
