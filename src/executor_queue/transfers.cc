@@ -29,6 +29,7 @@ Transfers::Transfers(const TransferOptions& options, artifact_store::BlobStore* 
     : options_(options), store_(store), clock_(clock) {}
 
 Transfers::~Transfers() {
+  for (const Job& job : checks_) job(true);
   for (const Job& job : jobs_) job(true);
 }
 
@@ -51,19 +52,20 @@ Transfers::Room Transfers::TakeOf(const std::shared_ptr<Budget>& budget, std::si
           }};
 }
 
-void Transfers::Post(Job job) {
+void Transfers::Post(std::deque<Job>& at, Job job) {
   {
     const std::scoped_lock lock(mutex_);
-    jobs_.push_back(std::move(job));
+    at.push_back(std::move(job));
   }
   work_.notify_one();
 }
 
 bool Transfers::RunNext() {
   std::unique_lock lock(mutex_);
-  if (jobs_.empty()) return false;
-  const Job job = std::move(jobs_.front());
-  jobs_.pop_front();
+  std::deque<Job>& from = checks_.empty() ? jobs_ : checks_;
+  if (from.empty()) return false;
+  const Job job = std::move(from.front());
+  from.pop_front();
   lock.unlock();
   job(false);
   return true;
@@ -73,7 +75,7 @@ void Transfers::Run(const std::stop_token& stop) {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      if (!work_.wait(lock, stop, [this] { return !jobs_.empty(); })) return;
+      if (!work_.wait(lock, stop, [this] { return !checks_.empty() || !jobs_.empty(); })) return;
     }
     static_cast<void>(RunNext());
   }
@@ -135,8 +137,8 @@ void Transfers::CloseIdle() {
 
 void Transfers::Put(const Id& id, Owner owner, ArtifactPut put, Reply reply, Room room,
                     Done<ArtifactTaken> done) {
-  Post([this, id, owner = std::move(owner), put = std::move(put), reply, room = std::move(room),
-        done = std::move(done)](bool closed) {
+  Post(jobs_, [this, id, owner = std::move(owner), put = std::move(put), reply,
+               room = std::move(room), done = std::move(done)](bool closed) {
     if (closed) return done(Closed());
     ArtifactTaken taken = DoPut(id, owner, put);
     if (taken.reply != Reply::kAskAgain) taken.reply = reply;
@@ -210,8 +212,8 @@ bool Transfers::Append(Open& open, const Owner& owner, const ArtifactPut& put,
 
 void Transfers::Get(const Id& id, Owner owner, ArtifactGet get, std::function<Result<Blob>()> find,
                     Reply reply, Done<ArtifactPiece> done) {
-  Post([this, id, owner = std::move(owner), get = std::move(get), find = std::move(find), reply,
-        done = std::move(done)](bool closed) {
+  Post(jobs_, [this, id, owner = std::move(owner), get = std::move(get), find = std::move(find),
+               reply, done = std::move(done)](bool closed) {
     if (closed) return done(Closed());
     const auto blob = find();
     ArtifactPiece piece{.reply = Reply::kGoOn};
@@ -298,8 +300,8 @@ Result<ArtifactPiece> Transfers::Read(Open& open, const Owner& owner, const Arti
 
 void Transfers::Check(Owner owner, std::vector<Named> blobs, Room room,
                       std::function<void(Status)> done) {
-  Post([this, owner = std::move(owner), blobs = std::move(blobs), room = std::move(room),
-        done = std::move(done)](bool closed) {
+  Post(checks_, [this, owner = std::move(owner), blobs = std::move(blobs), room = std::move(room),
+                 done = std::move(done)](bool closed) {
     const auto check = [&]() -> Status {
       if (closed) return Closed();
       for (const auto& [name, blob] : blobs)

@@ -70,6 +70,7 @@ class Transfers {
            std::function<Result<artifact_store::Blob>()> find, executor::Reply reply,
            Done<worker_api::ArtifactPiece> done);
   /// Whether all of these are in the store: kNotFound and kCorrupt name the first that is not.
+  /// Before any piece that waits: a success hangs on it.
   void Check(artifact_store::Owner owner, std::vector<Named> blobs, Room room,
              std::function<void(Status)> done);
   /// The attempt is over: its file is closed, and what is not whole is gone.
@@ -103,7 +104,8 @@ class Transfers {
   /// `closed`: it is only to be answered.
   using Job = std::function<void(bool closed)>;
 
-  void Post(Job job);
+  /// `at`: jobs_ or checks_.
+  void Post(std::deque<Job>& at, Job job);
   /// The attempt's own, an empty one if there is none; nullopt: it is busy, or there is no room.
   std::optional<Open> Claim(const Id& id, const TenantId& tenant);
   /// A thread has done with it; `keep`: it goes on.
@@ -141,7 +143,7 @@ class Transfers {
   std::mutex mutex_;
   std::condition_variable_any work_;
   // Guarded by mutex_.
-  std::deque<Job> jobs_;
+  std::deque<Job> jobs_, checks_;  // the latter first
   std::map<Id, Open> open_;
 };
 

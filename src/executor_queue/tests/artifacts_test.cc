@@ -376,6 +376,22 @@ TEST_F(ReadTest, WhatIsKeptOfAllFilesHasABound) {
   EXPECT_EQ(counted_.opened, 5) << "and kept once there is room";
 }
 
+TEST_F(ReadTest, ASuccessIsCheckedBeforePiecesThatWait) {
+  Store("0123456789");
+  Transfers transfers({}, &counted_, clock_);
+  Answer<ArtifactTaken> taken;
+  transfers.Put({1, 1}, owner_, {"", "u", 0, "x", ""}, Reply::kGoOn, transfers.Take(1),
+                taken.Done());
+  std::optional<Status> there;
+  transfers.Check(owner_, {{"f", blob_}}, transfers.Take(1), [&](Status said) { there = said; });
+  EXPECT_TRUE(transfers.RunNext());
+  EXPECT_FALSE(taken.came());
+  ASSERT_TRUE(there);
+  EXPECT_TRUE(*there);
+  EXPECT_TRUE(transfers.RunNext());
+  EXPECT_TRUE(taken.came());
+}
+
 TEST_F(ReadTest, WhatIsPassedOverIsNotReadByTheBytesThatAreAskedFor) {
   Store(std::string(1 << 20, 'x'));
   Transfers transfers({}, &counted_, clock_);
