@@ -40,6 +40,15 @@ Status Sync(const std::string& folder) {
   return {};
 }
 
+/// An owner's folder, and those above it to the store's own: whoever made them may have died before
+/// each was durable in the one above.
+Status SyncUp(fs::path folder) {
+  constexpr int kLevels = 4;  // run, tenant, "runs", the store's
+  for (int level = 0; level < kLevels; ++level, folder = folder.parent_path())
+    HEADWORKS_TRY(Sync(folder));
+  return {};
+}
+
 /// `path` and what is missing above it, each durable in the one above.
 Status MakeFolders(const std::string& path) {
   if (mkdir(path.c_str(), kFolderMode) == 0) return Sync(fs::path(path).parent_path());
@@ -108,7 +117,7 @@ class FileWriter final : public artifact_store::Writer {
     const std::string name = folder_ + '/' + blob.sha256;
     if (rename(path_.c_str(), name.c_str()) != 0) return Trouble("rename to", name);
     committed_ = true;
-    HEADWORKS_TRY(Sync(folder_));
+    HEADWORKS_TRY(SyncUp(folder_));
     return blob;
   }
 
@@ -185,6 +194,8 @@ class FileArtifactStore final : public artifact_store::ArtifactStore {
                                                status.st_size, blob.size)};
     return std::make_unique<FileReader>(std::move(file), std::move(path), blob);
   }
+
+  Status Settle(const Owner& owner) override { return SyncUp(FolderOf(owner)); }
 
   Status Remove(const Owner& owner) override { return RemoveTree(FolderOf(owner)); }
 

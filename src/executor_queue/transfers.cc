@@ -158,9 +158,7 @@ ArtifactTaken Transfers::DoPut(const Id& id, const Owner& owner, const ArtifactP
   const bool begins = open.upload != put.upload && put.offset == 0;
   // A piece of an upload that is not known any more says nothing against the one that is.
   if (open.upload != put.upload && !begins) {
-    if (!put.sha256.empty())
-      taken.stored = store_->Open(owner, {put.sha256, put.offset + put.bytes.size()}).has_value();
-    if (taken.stored) taken.have = put.offset + put.bytes.size();
+    if (!put.sha256.empty()) FindStored(owner, put, taken);
     const bool other = open.writer != nullptr || open.reader != nullptr;
     Release(id, *std::move(claimed), other);
     return taken;
@@ -176,6 +174,18 @@ ArtifactTaken Transfers::DoPut(const Id& id, const Owner& owner, const ArtifactP
   const bool goes_on = Append(open, owner, put, taken);
   Release(id, *std::move(claimed), goes_on);
   return taken;
+}
+
+void Transfers::FindStored(const Owner& owner, const ArtifactPut& put, ArtifactTaken& taken) {
+  const std::uint64_t end = put.offset + put.bytes.size();
+  const auto there = store_->Open(owner, {put.sha256, end});
+  if (!there) return;
+  if (const Status settled = store_->Settle(owner); !settled) {
+    taken.failure = settled.error();
+    return;
+  }
+  taken.stored = true;
+  taken.have = end;
 }
 
 bool Transfers::Append(Open& open, const Owner& owner, const ArtifactPut& put,
@@ -308,7 +318,7 @@ void Transfers::Check(Owner owner, std::vector<Named> blobs, Room room,
         if (const auto there = store_ == nullptr ? NoStore() : store_->Open(owner, blob); !there)
           return Error{there.error().code,
                        fmt::format("artifact {}: {}", name, there.error().message)};
-      return {};
+      return blobs.empty() ? Status() : store_->Settle(owner);
     };
     done(check());
   });

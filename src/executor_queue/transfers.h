@@ -69,8 +69,8 @@ class Transfers {
   void Get(const Id& id, artifact_store::Owner owner, worker_api::ArtifactGet get,
            std::function<Result<artifact_store::Blob>()> find, executor::Reply reply,
            Done<worker_api::ArtifactPiece> done);
-  /// Whether all of these are in the store: kNotFound and kCorrupt name the first that is not.
-  /// Before any piece that waits: a success hangs on it.
+  /// Whether all of these are in the store, durably (I6): kNotFound and kCorrupt name the first
+  /// that is not. Before any piece that waits: a success hangs on it.
   void Check(artifact_store::Owner owner, std::vector<Named> blobs, Room room,
              std::function<void(Status)> done);
   /// The attempt is over: its file is closed, and what is not whole is gone.
@@ -114,6 +114,9 @@ class Transfers {
 
   worker_api::ArtifactTaken DoPut(const Id& id, const artifact_store::Owner& owner,
                                   const worker_api::ArtifactPut& put);
+  /// The last piece, whose answer was not heard, of what is stored.
+  void FindStored(const artifact_store::Owner& owner, const worker_api::ArtifactPut& put,
+                  worker_api::ArtifactTaken& taken);
   /// True: it goes on.
   bool Append(Open& open, const artifact_store::Owner& owner, const worker_api::ArtifactPut& put,
               worker_api::ArtifactTaken& taken);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "headworks/artifact_store_conformance/harness.h"
+#include "headworks/base/json.h"
 
 namespace headworks::artifact_store::conformance {
 namespace {
@@ -114,6 +115,26 @@ TEST_F(FileArtifactStore, WithoutRoomNothingIsStoredAndNothingLeft) {
       << stored.error().message;
   EXPECT_TRUE(folder_.Incoming().empty());
   EXPECT_TRUE(Put("0123456789a"));
+}
+
+/// What a crash before the folder is synced does, without one: no file can be opened for it.
+TEST_F(FileArtifactStore, WhatWasLeftUnsyncedIsSettledLater) {
+  ASSERT_TRUE(Put("other"));
+  auto writer = store_->Begin(owner_).value();
+  ASSERT_TRUE(writer->Append("bytes"));
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  const auto stored = writer->Commit();
+  const Status settled = store_->Settle(owner_);
+  setrlimit(RLIMIT_NOFILE, &limit);
+  ASSERT_FALSE(stored);
+  EXPECT_EQ(stored.error().code, Code::kUnavailable);
+  EXPECT_TRUE(store_->Open(owner_, {Sha256Hex("bytes"), 5})) << "it is there, for now";
+  ASSERT_FALSE(settled);
+  EXPECT_EQ(settled.error().code, Code::kUnavailable);
+  EXPECT_TRUE(store_->Settle(owner_));
 }
 
 TEST_F(FileArtifactStore, AFolderThatCannotBeMadeIsNamed) {

@@ -69,6 +69,7 @@ class WatchedStore final : public artifact_store::ArtifactStore {
                                                        const Blob& blob) override {
     return inner_->Open(owner, blob);
   }
+  Status Settle(const Owner& owner) override { return inner_->Settle(owner); }
   Status Remove(const Owner& owner) override { return inner_->Remove(owner); }
   Status Sweep(const std::function<Result<bool>(const Owner&)>& kept) override {
     return inner_->Sweep(kept);

@@ -1,10 +1,13 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "headworks/artifact_store_files/file_artifact_store.h"
+#include "headworks/base/fd.h"
 #include "headworks/base/json.h"
 #include "headworks/model/artifact.h"
 #include "tests/rig.h"
@@ -26,6 +29,7 @@ class Counted final : public artifact_store::BlobStore {
  public:
   explicit Counted(BlobStore& inner) : inner_(inner) {}
   int reads = 0, opened = 0;
+  Status settles;  // before that of the inner one
 
   Result<std::unique_ptr<artifact_store::Writer>> Begin(const Owner& owner) override {
     return inner_.Begin(owner);
@@ -35,6 +39,11 @@ class Counted final : public artifact_store::BlobStore {
     ++opened;
     HEADWORKS_ASSIGN(auto reader, inner_.Open(owner, blob));
     return std::make_unique<CountedReader>(*this, std::move(reader));
+  }
+
+  Status Settle(const Owner& owner) override {
+    HEADWORKS_TRY(settles);
+    return inner_.Settle(owner);
   }
 
  private:
@@ -222,6 +231,43 @@ TEST_F(ArtifactsTest, PiecesBecomeAFileWhateverIsSaidAgain) {
   EXPECT_TRUE(Put(token, "empty", 0, "", Sha256Hex("")).stored);
 }
 
+/// From here on a process has room for so many more open files.
+class FewFiles {
+ public:
+  explicit FewFiles(std::size_t more) {
+    std::vector<Fd> taken;
+    while (taken.size() <= more) taken.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit few{.rlim_cur = static_cast<rlim_t>(taken.back().get()),
+                     .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
+  FewFiles(const FewFiles&) = delete;
+  FewFiles& operator=(const FewFiles&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(ArtifactsTest, WhatMayNotBeDurableIsNotSaidToBeStored) {
+  Make();
+  const auto token = Run(HirePasser("w"), Next(Leaves()));
+  const std::string sha256 = Sha256Hex("abcd");
+  Put(token, "u", 0, "abc");
+  EXPECT_TRUE(Put(token, "u", 3, "d", sha256).stored);
+  const auto again = [&] {
+    const FewFiles for_the_blob_alone(1);
+    return Put(token, "u", 3, "d", sha256);
+  }();
+  EXPECT_FALSE(again.stored);
+  ASSERT_TRUE(again.failure);
+  EXPECT_EQ(again.failure->code, Code::kUnavailable);
+  EXPECT_NE(again.failure->message.find("cannot sync the folder"), std::string::npos)
+      << again.failure->message;
+  EXPECT_TRUE(Put(token, "u", 3, "d", sha256).stored);
+}
+
 TEST_F(ArtifactsTest, OneThatIsNotWhatItIsSaidToBeIsNone) {
   Make();
   const auto token = Run(HirePasser("w"), Next(Leaves()));
@@ -390,6 +436,20 @@ TEST_F(ReadTest, ASuccessIsCheckedBeforePiecesThatWait) {
   EXPECT_TRUE(*there);
   EXPECT_TRUE(transfers.RunNext());
   EXPECT_TRUE(taken.came());
+}
+
+TEST_F(ReadTest, NoSuccessNamesWhatMayNotBeDurable) {
+  Store("0123456789");
+  Transfers transfers({}, &counted_, clock_);
+  std::optional<Status> there;
+  const auto check = [&] {
+    transfers.Check(owner_, {{"f", blob_}}, transfers.Take(1), [&](Status said) { there = said; });
+    EXPECT_TRUE(transfers.RunNext());
+    return there.value();
+  };
+  EXPECT_TRUE(check());
+  counted_.settles = Error{Code::kUnavailable, "cannot sync"};
+  EXPECT_EQ(check().error().code, Code::kUnavailable);
 }
 
 TEST_F(ReadTest, WhatIsPassedOverIsNotReadByTheBytesThatAreAskedFor) {

@@ -171,6 +171,7 @@ class FromAfar final : public artifact_store::ArtifactStore {
                                                        const Blob& blob) override {
     return SiteOf(owner).StoreOf(owner.run, blob)->Open(owner, blob);
   }
+  Status Settle(const Owner& owner) override { return here_->Settle(owner); }
   Status Remove(const Owner& owner) override { return here_->Remove(owner); }
   Status Sweep(const std::function<Result<bool>(const Owner&)>& kept) override {
     return here_->Sweep(kept);

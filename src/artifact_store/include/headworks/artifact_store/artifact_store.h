@@ -68,6 +68,9 @@ class BlobStore {
   virtual Result<std::unique_ptr<Writer>> Begin(const Owner& owner) = 0;
   /// kNotFound: the owner has no such blob.  kCorrupt: what is there has another size.
   virtual Result<std::unique_ptr<Reader>> Open(const Owner& owner, const Blob& blob) = 0;
+  /// Makes durable what Open finds of the owner, who has something: a Commit that failed or died
+  /// may have left it there as it is.
+  virtual Status Settle(const Owner& owner) = 0;
 };
 
 /// Keeps blobs of runs.
