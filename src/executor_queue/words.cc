@@ -178,6 +178,9 @@ void Impl::Opened(const Identity& who, const TokenClaims& start, const AttemptGa
       } else if (!entry.attempt.workflow) {
         // The engine is about to ask after it, and says more then.
         Answer<Started>(calls, std::move(done), Started{});
+      } else if (HasArtifacts(entry.attempt) && ArtifactDirLocked(entry).empty()) {
+        // Forgotten meanwhile: once it has registered again, it is known where its files are to be.
+        Answer<Started>(calls, std::move(done), Started{});
       } else {
         auto& waiting = starting_[IdOf(start.attempt)];
         if (waiting.empty()) {

@@ -188,6 +188,27 @@ TEST_F(ArtifactsTest, AJobSaysWhereItsWorkerPutsWhatItNeeds) {
   EXPECT_EQ(started->job.resolved.artifacts[0].name, "leaves.f");
 }
 
+TEST_F(ArtifactsTest, WhoeverWasForgottenMeanwhileGetsNoJobWithoutWhatItNeeds) {
+  Make();
+  const auto who = HirePasser("w");
+  const auto attempt = Needs();
+  ASSERT_EQ(queue_->Offer(attempt).disposition, Disposition::kDispatched);
+  const auto token = Token(who);
+  judge_.keeps = true;
+  const auto late = Begin(who, token);
+  Pass(61s);
+  ASSERT_TRUE(queue_->Roster().empty());
+  judge_.keeps = false;
+  for (const auto& answer : std::exchange(judge_.kept, {})) answer();
+  while (queue_->RunNext()) {
+  }
+  EXPECT_EQ(late->reply, Reply::kAskAgain);
+  EXPECT_EQ(given_.asked, 0);
+  HirePasser("w");
+  EXPECT_EQ(Begin(who, token)->reply, Reply::kGoOn);
+  EXPECT_EQ(given_.artifact_dir, "/var/needs/1-1");
+}
+
 TEST_F(ArtifactsTest, WhoeverDidNotSayThatItPassesThemOnIsNotLetIn) {
   Make();
   const auto passer = HirePasser("w"), plain = Hire("plain");
