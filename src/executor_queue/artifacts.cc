@@ -19,11 +19,14 @@ using worker_api::ArtifactTaken;
 
 namespace {
 
+/// For each that its task leaves: more than a worker's tries to pass on one that others change.
+constexpr std::size_t kMostFiles = 16;
 /// Only digests are wanted.
 constexpr std::string_view kNoFolder = "/nowhere";
 
 bool Heard(Reply reply) { return reply == Reply::kGoOn || reply == Reply::kCancel; }
 
+Error Over() { return {Code::kUnavailable, "the attempt is over, or about to be"}; }
 Error NoRoom() { return {Code::kUnavailable, "too many pieces wait to be stored; say it again"}; }
 
 }  // namespace
@@ -58,6 +61,22 @@ void Impl::HearHolder(const std::string& work_token, Heard_ then) {
   Spoken();
 }
 
+Status Impl::AdmitPut(const executor::Attempt& attempt, const worker_api::ArtifactPut& put) {
+  const auto bad = [](std::string why) { return Error{Code::kInvalidArgument, std::move(why)}; };
+  const std::size_t leaves = attempt.task().artifacts.size();
+  if (leaves == 0) return bad(fmt::format("task {} leaves no artifacts", attempt.task().id));
+  if (put.sha256.empty()) return {};
+  const Lock lock(mutex_);
+  const auto known = entries_.find(IdOf(attempt.key));
+  if (known == entries_.end()) return Over();
+  auto& left = known->second.left;
+  if (left.size() >= leaves * kMostFiles && !left.contains(put.sha256))
+    return bad(fmt::format("the attempt has passed on {} different files, and task {} leaves {}",
+                           left.size(), attempt.task().id, leaves));
+  left.insert(put.sha256);
+  return {};
+}
+
 void Impl::PutArtifact(worker_api::ArtifactPut put, Done<ArtifactTaken> done) {
   if (const Status good = CheckPut(put); !good) return done(good.error());
   Transfers::Room room = transfers_.Take(put.bytes.size());
@@ -67,6 +86,7 @@ void Impl::PutArtifact(worker_api::ArtifactPut put, Done<ArtifactTaken> done) {
                         Result<Reply> reply, const executor::Attempt& attempt) {
     if (!reply) return done(Error(reply.error()));
     if (!Heard(*reply)) return done(ArtifactTaken{.reply = *reply});
+    if (const Status admitted = AdmitPut(attempt, put); !admitted) return done(admitted.error());
     transfers_.Put(IdOf(attempt.key), {attempt.key.tenant, attempt.run_id}, put, *reply, room,
                    done);
   });
@@ -106,8 +126,7 @@ Result<Blob> Impl::FindNeeded(const executor::Attempt& attempt, const std::strin
   const auto find = [&]() -> std::optional<Result<Blob>> {
     const Lock lock(mutex_);
     const auto known = entries_.find(id);
-    if (known == entries_.end())
-      return Error{Code::kUnavailable, "the attempt is over, or about to be"};
+    if (known == entries_.end()) return Over();
     if (!known->second.needed) return std::nullopt;
     if (const auto blob = known->second.needed->find(sha256); blob != known->second.needed->end())
       return blob->second;
@@ -125,7 +144,7 @@ Result<Blob> Impl::FindNeeded(const executor::Attempt& attempt, const std::strin
     NoteNeeded(id, {});
   }
   if (auto found = find()) return *std::move(found);
-  return Error{Code::kUnavailable, "the attempt is over, or about to be"};
+  return Over();
 }
 
 void Impl::CheckArtifacts(const std::string& work_token, const Owner& owner, const Id& id,

@@ -133,6 +133,8 @@ class Impl final : public QueueExecutor {
     LogState log{};
     /// The artifacts that its job names, by their digests; unset: not known (any more).
     std::optional<Needed> needed{};
+    /// Digests of what it passed on, or was about to; counted anew by the next process.
+    std::set<std::string> left{};
   };
   using Entries = std::map<Id, Entry>;
 
@@ -319,6 +321,8 @@ class Impl final : public QueueExecutor {
   /// A success is said once its artifacts are found to be there.
   void CheckArtifacts(const std::string& work_token, const artifact_store::Owner& owner,
                       const Id& id, model::Outcome outcome, Done<executor::Reply> done);
+  /// Whether it may leave that: workers are not trusted with the disk (I12).
+  Status AdmitPut(const executor::Attempt& attempt, const worker_api::ArtifactPut& put);
   /// Of what it needs; empty: it sees no artifacts.
   std::string ArtifactDirLocked(const Entry& entry) const;
   Result<artifact_store::Blob> FindNeeded(const executor::Attempt& attempt,

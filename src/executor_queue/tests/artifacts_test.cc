@@ -344,6 +344,30 @@ TEST_F(ArtifactsTest, OnlyTheHolderIsHeard) {
   EXPECT_EQ(Put(token, "u", 0, "so", Sha256Hex("so")).reply, Reply::kCancel);
 }
 
+TEST_F(ArtifactsTest, OnlyATaskThatLeavesArtifactsStoresAny) {
+  Make();
+  const auto token = Run(HirePasser("w"), Needs());
+  const auto said = Say(token, "u", 0, "x", Sha256Hex("x"));
+  DoAll();
+  ASSERT_TRUE(said.came());
+  EXPECT_EQ(CodeOf(*said), Code::kInvalidArgument);
+  EXPECT_FALSE(Has({Sha256Hex("x"), 1}));
+}
+
+TEST_F(ArtifactsTest, AnAttemptStoresSixteenFilesForEachThatItsTaskLeaves) {
+  Make();
+  const auto token = Run(HirePasser("w"), Next(Leaves({{"a", "x"}, {"b", "y"}})));
+  const auto say = [&](const std::string& bytes) {
+    const auto said = Say(token, "u" + bytes, 0, bytes, Sha256Hex(bytes));
+    DoAll();
+    return *said;
+  };
+  for (int i = 0; i < 32; ++i) EXPECT_TRUE(say(std::to_string(i)));
+  EXPECT_EQ(CodeOf(say("more")), Code::kInvalidArgument);
+  EXPECT_FALSE(Has({Sha256Hex("more"), 4}));
+  EXPECT_TRUE(say("0")->stored) << "which it has";
+}
+
 TEST_F(ArtifactsTest, WordsOutOfBoundsAreRefused) {
   Make();
   const auto token = Run(HirePasser("w"), Next(Leaves()));

@@ -135,6 +135,7 @@ class Site {
     leaves.artifacts = {{"f", "f"}};
     model::Task needs{.id = "needs", .action = model::ExecAction{{"x"}}};
     needs.needs = {"leaves"};
+    needs.artifacts = {{"g", "g"}};
     definition.tasks = {leaves, needs};
     return model::Workflow::Create(definition).value();
   }
