@@ -60,6 +60,9 @@ class Call final : public grpc::ServerUnaryReactor {
     return Answer(status, [] {});
   }
 
+  /// Until what is answered is sent; before anything is.
+  void Hold(std::shared_ptr<const void> room) { room_ = std::move(room); }
+
   void OnCancel() override { Answer({grpc::CANCELLED, "the caller did not wait"}); }
   void OnDone() override;
 
@@ -67,6 +70,7 @@ class Call final : public grpc::ServerUnaryReactor {
   Calls& calls_;
   std::mutex mutex_;
   bool answered_ = false;  // guarded by mutex_
+  std::shared_ptr<const void> room_;
 };
 
 /// All calls under way; what the service holds of one outlives it.
@@ -109,6 +113,47 @@ class Calls {
   std::map<Call*, std::shared_ptr<Call>> calls_;
 };
 
+/// Bytes of pieces that were asked for and are not sent yet.
+class Pieces : public std::enable_shared_from_this<Pieces> {
+ public:
+  explicit Pieces(std::size_t most) : most_(most) {}
+
+  /// Room for so many, given back by its end; null: there is none now.
+  std::shared_ptr<const void> Take(const TenantId& tenant, std::size_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    const auto own = tenants_.find(tenant);
+    const std::size_t has = own == tenants_.end() ? 0 : own->second;
+    if (bytes > most_ - bytes_ || has + bytes > most_ - most_ / 4) return nullptr;
+    auto room = std::make_shared<Room>(shared_from_this(), tenant, bytes);
+    bytes_ += bytes;
+    tenants_[tenant] += bytes;
+    return room;
+  }
+
+ private:
+  struct Room {
+    Room(std::shared_ptr<Pieces> from, TenantId whose, std::size_t most)
+        : pieces(std::move(from)), tenant(std::move(whose)), bytes(most) {}
+    ~Room() {
+      const std::scoped_lock lock(pieces->mutex_);
+      pieces->bytes_ -= bytes;
+      const auto own = pieces->tenants_.find(tenant);
+      if ((own->second -= bytes) == 0) pieces->tenants_.erase(own);
+    }
+    Room(const Room&) = delete;
+    Room& operator=(const Room&) = delete;
+    const std::shared_ptr<Pieces> pieces;
+    const TenantId tenant;
+    const std::size_t bytes;
+  };
+
+  const std::size_t most_;
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::size_t bytes_ = 0;
+  std::map<TenantId, std::size_t> tenants_;
+};
+
 void Call::OnDone() { calls_.End(this); }
 
 bool Matches(std::string_view pattern, std::string_view name) {
@@ -149,8 +194,11 @@ std::string_view BearerOf(const Context& context) {
 /// The generated service over the port.
 class Service final : public v1::Worker::CallbackService {
  public:
-  Service(const RpcServerPorts& ports, std::size_t max_calls)
-      : ports_(ports), waits_(max_calls), words_(max_calls) {}
+  Service(const RpcServerPorts& ports, const RpcServerOptions& options)
+      : ports_(ports),
+        waits_(options.max_calls),
+        words_(options.max_calls),
+        pieces_(std::make_shared<Pieces>(options.max_piece_bytes)) {}
 
   void Close() {
     waits_.Close();
@@ -253,6 +301,9 @@ class Service final : public v1::Worker::CallbackService {
       if (!MaySpeakOf(call, credential, request->work_token())) return {};
       auto get = FromWire(*request);
       HEADWORKS_TRY(CheckGet(get));
+      auto room = pieces_->Take(credential.tenant, get.max_bytes);
+      if (!room) return Error{Code::kAtCapacity, "too many pieces are under way"};
+      call->Hold(std::move(room));
       ports_.service.GetArtifact(std::move(get),
                                  Answering<worker_api::ArtifactPiece>(call, response));
       return {};
@@ -400,6 +451,7 @@ class Service final : public v1::Worker::CallbackService {
 
   const RpcServerPorts ports_;
   Calls waits_, words_;
+  const std::shared_ptr<Pieces> pieces_;
 };
 
 Result<std::shared_ptr<grpc::ServerCredentials>> CredentialsOf(const RpcServerOptions& options) {
@@ -420,7 +472,7 @@ Result<std::shared_ptr<grpc::ServerCredentials>> CredentialsOf(const RpcServerOp
 class RpcServer::Impl {
  public:
   Impl(RpcServerOptions options, const RpcServerPorts& ports)
-      : options_(std::move(options)), service_(ports, options_.max_calls) {}
+      : options_(std::move(options)), service_(ports, options_) {}
 
   ~Impl() {
     service_.Close();

@@ -608,6 +608,39 @@ TEST_F(Rpc, TooManyCallsAreRefused) {
   EXPECT_TRUE(waits.Get());
 }
 
+TEST_F(Rpc, PiecesThatAreNotSentHaveABoundAndATenantLeavesRoom) {
+  const auto server = Serve({.address = "127.0.0.1:0", .max_piece_bytes = 8});
+  const auto client = Connect(server->address()), other = Connect(server->address(), "other");
+  const auto get = [](RpcClient& from, std::uint64_t bytes,
+                      Answered<worker_api::ArtifactPiece>& piece) {
+    from.GetArtifact({.work_token = "wt", .max_bytes = bytes}, piece.done());
+  };
+  Answered<worker_api::ArtifactPiece> first, own, others, whole;
+  get(*client, 6, first);
+  const auto gave = engine.got.Take().second;
+  get(*client, 1, own);
+  EXPECT_EQ(own.Get().error().code, Code::kAtCapacity);
+  engine.speaker.tenant = TenantId("other");
+  get(*other, 2, others);
+  const auto gave_other = engine.got.Take().second;
+  get(*other, 1, whole);
+  EXPECT_EQ(whole.Get().error().code, Code::kAtCapacity);
+  gave(worker_api::ArtifactPiece{.reply = Reply::kGoOn, .bytes = "123456"});
+  gave_other(worker_api::ArtifactPiece{.reply = Reply::kGoOn, .bytes = "12"});
+  EXPECT_TRUE(first.Get() && others.Get());
+  // Once the server has heard that it is sent, there is room.
+  auto answerer = std::async(std::launch::async, [&] {
+    engine.got.Take().second(worker_api::ArtifactPiece{.reply = Reply::kGoOn});
+  });
+  const Duration until = clock.Monotonic() + 20s;
+  for (bool heard = false; !heard && clock.Monotonic() < until;) {
+    Answered<worker_api::ArtifactPiece> again;
+    get(*other, 6, again);
+    heard = again.Get().has_value();
+  }
+  answerer.get();
+}
+
 TEST(Lines, HaveTheirTimesByTheEnginesClockWhereTheWorkersIsFarOff) {
   const Instant now = Instant(24h * 365 * 50);
   const auto at = [&](Duration printed, Duration sent) {

@@ -50,6 +50,9 @@ struct RpcServerOptions {
   /// Polls and heartbeats that wait, and as many of all other calls; more are answered kAtCapacity.
   /// A heartbeat that has no room to wait is one of the others, and heard without waiting.
   std::size_t max_calls = 20'000;
+  /// Bytes of artifacts that were asked for and are not sent yet, those of one tenant all but a
+  /// quarter, rounded down; whoever asks for more is answered kAtCapacity (I11, I12).
+  std::size_t max_piece_bytes = std::size_t{64} << 20;
 };
 
 /// All borrowed; each must outlive the server.
