@@ -1,4 +1,5 @@
 """Artifacts over workers: files that go from one host by the engine to another, and bad days."""
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -23,11 +24,21 @@ class WorkerArtifactsCase(workers_test.WorkersCase):
         super().setUp()
         self.folder = self.store.with_name("headworks.db-artifacts")
 
+    def sizes(self, folder, pattern):
+        """By name; what is renamed or removed meanwhile is none."""
+        files, sizes = [], {}
+        with contextlib.suppress(FileNotFoundError):  # of a folder
+            files = list(folder.glob(pattern))
+        for file in files:
+            with contextlib.suppress(FileNotFoundError):
+                sizes[file.name] = file.stat().st_size
+        return sizes
+
     def blobs(self):
-        return {file.name: file.stat().st_size for file in self.folder.glob("runs/*/*/*")}
+        return self.sizes(self.folder, "runs/*/*/*")
 
     def incoming(self):
-        return sum(file.stat().st_size for file in self.folder.glob("incoming/*"))
+        return sum(self.sizes(self.folder, "incoming/*").values())
 
     def attempts(self, task):
         return [a for a in self.json("runs", "show", "@last")["attempts"] if a["task"] == task]
@@ -184,7 +195,7 @@ class BadDaysTest(WorkerArtifactsCase):
         seen = self.incoming()
         self.until(lambda: self.incoming() > seen + (1 << 20) or self.blobs(), "it goes on")
         needs = self.dir / "worker-two" / "attempts" / "needs"
-        self.until(lambda: any(f.stat().st_size > 1 << 20 for f in needs.rglob("big")),
+        self.until(lambda: self.sizes(needs, "**/big").get("big", 0) > 1 << 20,
                    "the other fetches it")
         proxy.drop()
         self.ended()

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <memory>
+#include <stdexcept>
 #include <thread>
 
 #include "headworks/artifact_store_conformance/harness.h"
@@ -34,13 +36,26 @@ using executor::Reply;
 using worker_api::ArtifactPiece;
 using worker_api::ArtifactTaken;
 
+/// What comes within a minute, or after whoever waited for it has gone.
 template <typename T>
-std::function<void(Result<T>)> Into(std::promise<T>& promise) {
-  return [&promise](Result<T> result) {
-    EXPECT_TRUE(result) << result.error().message;
-    promise.set_value(result.value_or(T{}));
-  };
-}
+class Awaited {
+ public:
+  worker_api::WorkerService::Done<T> Done() const {
+    return [promise = promise_](const Result<T>& result) {
+      EXPECT_TRUE(result) << result.error().message;
+      promise->set_value(result.value_or(T{}));
+    };
+  }
+  T Get() {
+    auto future = promise_->get_future();
+    if (future.wait_for(1min) != std::future_status::ready)
+      throw std::runtime_error("nothing came within a minute");
+    return future.get();
+  }
+
+ private:
+  std::shared_ptr<std::promise<T>> promise_ = std::make_shared<std::promise<T>>();
+};
 
 /// Hears all that is said.
 class Judge final : public executor::AttemptSink {
@@ -73,9 +88,7 @@ class Wanted final : public executor::Resolver {
 class OpenDoor final : public rpc::Authenticator {
  public:
   explicit OpenDoor(const std::string& tenant) : tenant_(tenant) {}
-  Result<rpc::Grant> Check(std::string_view) override {
-    return rpc::Grant{.tenant = tenant_};
-  }
+  Result<rpc::Grant> Check(std::string_view) override { return rpc::Grant{.tenant = tenant_}; }
 
  private:
   const TenantId tenant_;
@@ -97,10 +110,10 @@ class Site {
     client_ = *rpc::RpcClient::Open(
         {.target = server_->address(), .credential = [] { return std::string("any"); }});
     artifacts_ = std::make_unique<RemoteArtifacts>(*client_);
-    std::promise<worker_api::Welcome> welcome;
+    Awaited<worker_api::Welcome> welcome;
     client_->Register({.who = who_, .slots = {{"default", 1'000}}, .artifact_dir = "/var/needs"},
-                      Into(welcome));
-    welcome.get_future().wait();
+                      welcome.Done());
+    welcome.Get();
   }
   ~Site() { EXPECT_TRUE(queue_->Drain(0s)); }
 
@@ -115,13 +128,13 @@ class Site {
       if (blob) wanted_.of[epochs_] = *blob;
     }
     EXPECT_EQ(queue_->Offer(attempt).disposition, model::Disposition::kDispatched);
-    std::promise<worker_api::Polled> polled;
-    client_->PollFor({.who = who_, .free = {{"default", 1}}, .wait = 10s}, Into(polled));
-    const auto given = polled.get_future().get();
+    Awaited<worker_api::Polled> polled;
+    client_->PollFor({.who = who_, .free = {{"default", 1}}, .wait = 10s}, polled.Done());
+    const auto given = polled.Get();
     EXPECT_EQ(given.assignments.size(), 1U);
-    std::promise<worker_api::Started> started;
-    client_->Start(who_, given.assignments.at(0).start_token, Into(started));
-    const auto job = started.get_future().get();
+    Awaited<worker_api::Started> started;
+    client_->Start(who_, given.assignments.at(0).start_token, started.Done());
+    const auto job = started.Get();
     EXPECT_EQ(job.reply, Reply::kGoOn);
     artifacts_->Open(attempt.key, job.work_token);
     return artifacts_->Of(attempt.key);
@@ -378,7 +391,7 @@ TEST_F(RemoteTest, WhoeverWaitsIsStoppedAtOnce) {
     return Error{Code::kUnavailable, "no answer"};
   };
   auto put = std::async(std::launch::async, [&] { return Put("x"); });
-  asked.get_future().wait();
+  EXPECT_EQ(asked.get_future().wait_for(1min), std::future_status::ready);
   artifacts_.Stop(key_);
   EXPECT_EQ(put.get().error().code, Code::kCancelled);
   EXPECT_EQ(Put("x").error().code, Code::kCancelled);
