@@ -61,19 +61,20 @@ void Impl::HearHolder(const std::string& work_token, Heard_ then) {
   Spoken();
 }
 
-Status Impl::AdmitPut(const executor::Attempt& attempt, const worker_api::ArtifactPut& put) {
+Status Impl::AdmitPut(const executor::Attempt& attempt, const std::string& sha256) {
   const auto bad = [](std::string why) { return Error{Code::kInvalidArgument, std::move(why)}; };
   const std::size_t leaves = attempt.task().artifacts.size();
   if (leaves == 0) return bad(fmt::format("task {} leaves no artifacts", attempt.task().id));
-  if (put.sha256.empty()) return {};
   const Lock lock(mutex_);
   const auto known = entries_.find(IdOf(attempt.key));
-  if (known == entries_.end()) return Over();
+  // Its run may be removed by now, with all that it has.
+  if (known == entries_.end() || known->second.stage != Stage::kRunning) return Over();
+  if (sha256.empty()) return {};
   auto& left = known->second.left;
-  if (left.size() >= leaves * kMostFiles && !left.contains(put.sha256))
+  if (left.size() >= leaves * kMostFiles && !left.contains(sha256))
     return bad(fmt::format("the attempt has passed on {} different files, and task {} leaves {}",
                            left.size(), attempt.task().id, leaves));
-  left.insert(put.sha256);
+  left.insert(sha256);
   return {};
 }
 
@@ -86,9 +87,10 @@ void Impl::PutArtifact(worker_api::ArtifactPut put, Done<ArtifactTaken> done) {
                         Result<Reply> reply, const executor::Attempt& attempt) {
     if (!reply) return done(Error(reply.error()));
     if (!Heard(*reply)) return done(ArtifactTaken{.reply = *reply});
-    if (const Status admitted = AdmitPut(attempt, put); !admitted) return done(admitted.error());
-    transfers_.Put(IdOf(attempt.key), {attempt.key.tenant, attempt.run_id}, put, *reply, room,
-                   done);
+    transfers_.Put(
+        IdOf(attempt.key), {attempt.key.tenant, attempt.run_id}, put,
+        [this, attempt, sha256 = put.sha256] { return AdmitPut(attempt, sha256); }, *reply, room,
+        done);
   });
 }
 

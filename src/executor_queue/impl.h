@@ -322,7 +322,7 @@ class Impl final : public QueueExecutor {
   void CheckArtifacts(const std::string& work_token, const artifact_store::Owner& owner,
                       const Id& id, model::Outcome outcome, Done<executor::Reply> done);
   /// Whether it may leave that: workers are not trusted with the disk (I12).
-  Status AdmitPut(const executor::Attempt& attempt, const worker_api::ArtifactPut& put);
+  Status AdmitPut(const executor::Attempt& attempt, const std::string& sha256);
   /// Of what it needs; empty: it sees no artifacts.
   std::string ArtifactDirLocked(const Entry& entry) const;
   Result<artifact_store::Blob> FindNeeded(const executor::Attempt& attempt,

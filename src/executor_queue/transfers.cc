@@ -135,11 +135,12 @@ void Transfers::CloseIdle() {
   }
 }
 
-void Transfers::Put(const Id& id, Owner owner, ArtifactPut put, Reply reply, Room room,
-                    Done<ArtifactTaken> done) {
-  Post(jobs_, [this, id, owner = std::move(owner), put = std::move(put), reply,
-               room = std::move(room), done = std::move(done)](bool closed) {
+void Transfers::Put(const Id& id, Owner owner, ArtifactPut put, std::function<Status()> may,
+                    Reply reply, Room room, Done<ArtifactTaken> done) {
+  Post(jobs_, [this, id, owner = std::move(owner), put = std::move(put), may = std::move(may),
+               reply, room = std::move(room), done = std::move(done)](bool closed) {
     if (closed) return done(Closed());
+    if (const Status wanted = may(); !wanted) return done(wanted.error());
     ArtifactTaken taken = DoPut(id, owner, put);
     if (taken.reply != Reply::kAskAgain) taken.reply = reply;
     done(std::move(taken));

@@ -61,9 +61,11 @@ class Transfers {
 
   /// Null: there is none now.
   Room Take(std::size_t bytes);
+  /// `may` says, once it is this piece's turn, whether it is taken; its error is the answer.
   /// `reply`: of the answer.
   void Put(const Id& id, artifact_store::Owner owner, worker_api::ArtifactPut put,
-           executor::Reply reply, Room room, Done<worker_api::ArtifactTaken> done);
+           std::function<Status()> may, executor::Reply reply, Room room,
+           Done<worker_api::ArtifactTaken> done);
   /// `find` says which blob the attempt's job means; may block.  kAskAgain also where the offset is
   /// further off than `max_skipped_bytes`: it is gone on with from there.
   void Get(const Id& id, artifact_store::Owner owner, worker_api::ArtifactGet get,

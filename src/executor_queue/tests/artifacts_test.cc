@@ -344,6 +344,20 @@ TEST_F(ArtifactsTest, OnlyTheHolderIsHeard) {
   EXPECT_EQ(Put(token, "u", 0, "so", Sha256Hex("so")).reply, Reply::kCancel);
 }
 
+TEST_F(ArtifactsTest, APieceThatWaitedForTheEndIsNotStored) {
+  Make();
+  const auto token = Run(HirePasser("w"), Next(Leaves()));
+  EXPECT_EQ(Put(token, "u", 0, "ab").have, 2U);
+  const auto late = Say(token, "u", 2, "c", Sha256Hex("abc"));
+  const auto whole = Say(token, "v", 0, "x", Sha256Hex("x"));
+  EXPECT_TRUE(*Complete(token, {.verdict = Verdict::kFailed, .error = "no"}));
+  DoAll();
+  EXPECT_EQ(CodeOf(*late), Code::kUnavailable);
+  EXPECT_EQ(CodeOf(*whole), Code::kUnavailable);
+  EXPECT_FALSE(Has({Sha256Hex("x"), 1}));
+  EXPECT_EQ(Incoming(), 0U);
+}
+
 TEST_F(ArtifactsTest, OnlyATaskThatLeavesArtifactsStoresAny) {
   Make();
   const auto token = Run(HirePasser("w"), Needs());
@@ -471,8 +485,9 @@ TEST_F(ReadTest, ASuccessIsCheckedBeforePiecesThatWait) {
   Store("0123456789");
   Transfers transfers({}, &counted_, clock_);
   Answer<ArtifactTaken> taken;
-  transfers.Put({1, 1}, owner_, {"", "u", 0, "x", ""}, Reply::kGoOn, transfers.Take(1),
-                taken.Done());
+  transfers.Put(
+      {1, 1}, owner_, {"", "u", 0, "x", ""}, [] { return Status(); }, Reply::kGoOn,
+      transfers.Take(1), taken.Done());
   std::optional<Status> there;
   transfers.Check(owner_, {{"f", blob_}}, transfers.Take(1), [&](Status said) { there = said; });
   EXPECT_TRUE(transfers.RunNext());
@@ -632,8 +647,9 @@ TEST_F(ArtifactsTest, WhoeverWaitsIsAnsweredWhereTheEngineGoes) {
   Answer<ArtifactTaken> taken;
   {
     Transfers transfers({}, store_.get(), clock_);
-    transfers.Put({1, 1}, {TenantId("public"), RunId("run-1")}, {"", "u", 0, "x", ""}, Reply::kGoOn,
-                  transfers.Take(1), taken.Done());
+    transfers.Put(
+        {1, 1}, {TenantId("public"), RunId("run-1")}, {"", "u", 0, "x", ""},
+        [] { return Status(); }, Reply::kGoOn, transfers.Take(1), taken.Done());
   }
   ASSERT_TRUE(taken.came());
   EXPECT_EQ((*taken).error().code, Code::kUnavailable);
