@@ -72,7 +72,7 @@ class Transfers {
            std::function<Result<artifact_store::Blob>()> find, executor::Reply reply,
            Done<worker_api::ArtifactPiece> done);
   /// Whether all of these are in the store, durably (I6): kNotFound and kCorrupt name the first
-  /// that is not. Before any piece that waits: a success hangs on it.
+  /// that is not.  Before any piece that waits: a success hangs on it.
   void Check(artifact_store::Owner owner, std::vector<Named> blobs, Room room,
              std::function<void(Status)> done);
   /// The attempt is over: its file is closed, and what is not whole is gone.
