@@ -154,7 +154,10 @@ class Pieces : public std::enable_shared_from_this<Pieces> {
   std::map<TenantId, std::size_t> tenants_;
 };
 
-void Call::OnDone() { calls_.End(this); }
+void Call::OnDone() {
+  room_.reset();  // whatever the service holds of it
+  calls_.End(this);
+}
 
 bool Matches(std::string_view pattern, std::string_view name) {
   if (!pattern.ends_with('*')) return pattern == name;
