@@ -483,12 +483,12 @@ TEST_F(ReadTest, WhatIsKeptOfAllFilesHasABound) {
 
 TEST_F(ReadTest, ASuccessIsCheckedBeforePiecesThatWait) {
   Store("0123456789");
+  std::optional<Status> there;
   Transfers transfers({}, &counted_, clock_);
   Answer<ArtifactTaken> taken;
   transfers.Put(
       {1, 1}, owner_, {"", "u", 0, "x", ""}, [] { return Status(); }, Reply::kGoOn,
       transfers.Take(1), taken.Done());
-  std::optional<Status> there;
   transfers.Check(owner_, {{"f", blob_}}, transfers.Take(1), [&](Status said) { there = said; });
   EXPECT_TRUE(transfers.RunNext());
   EXPECT_FALSE(taken.came());
