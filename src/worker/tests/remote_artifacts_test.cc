@@ -17,6 +17,7 @@
 #include "headworks/artifact_store_files/file_artifact_store.h"
 #include "headworks/base/json.h"
 #include "headworks/base/random.h"
+#include "headworks/base/tenant.h"
 #include "headworks/executor_queue/queue_executor.h"
 #include "headworks/log_store/memory_log_store.h"
 #include "headworks/rpc/rpc_client.h"
@@ -179,10 +180,12 @@ class FromAfar final : public artifact_store::ArtifactStore {
       : here_(artifact_store_files::NewFileArtifactStore(folder)) {}
 
   Result<std::unique_ptr<artifact_store::Writer>> Begin(const Owner& owner) override {
+    if (!HasWorkers(owner)) return here_->Begin(owner);
     return SiteOf(owner).StoreOf(owner.run, std::nullopt)->Begin(owner);
   }
   Result<std::unique_ptr<artifact_store::Reader>> Open(const Owner& owner,
                                                        const Blob& blob) override {
+    if (!HasWorkers(owner)) return here_->Open(owner, blob);
     return SiteOf(owner).StoreOf(owner.run, blob)->Open(owner, blob);
   }
   Status Settle(const Owner& owner) override { return here_->Settle(owner); }
@@ -192,6 +195,10 @@ class FromAfar final : public artifact_store::ArtifactStore {
   }
 
  private:
+  /// An engine may have blobs of earlier owners, by any names.
+  static bool HasWorkers(const Owner& owner) {
+    return CheckTenantName(owner.tenant.value).has_value();
+  }
   Site& SiteOf(const Owner& owner) {
     auto& site = sites_[owner.tenant];
     if (!site) site = std::make_unique<Site>(owner.tenant.value, *here_);
