@@ -393,7 +393,7 @@ TEST_F(RosterTest, WhoCommandsDoesNotWaitForAnOrderThatWasReplaced) {
   Engine();
   Hire("w");
   Pass(1s);
-  InboxControl control(*database_, store_, clock_, random_);
+  InboxControl control(*database_, {store_, database_->queues(), clock_, random_, {}});
   int lists = 0;
   store_.on_list = [&] {
     clock_.Advance(1s);
@@ -420,7 +420,7 @@ TEST_F(RosterTest, WhoIsNotCordonedNeedsNoOrderToBeUncordoned) {
   Hire("a");
   Hire("b");
   Pass(1s);
-  InboxControl control(*database_, store_, clock_, random_);
+  InboxControl control(*database_, {store_, database_->queues(), clock_, random_, {}});
   EXPECT_FALSE(control.CommandWorkers({kTenant, kCordon, "a", "ann"}, 0s)->taken);
   roster_->Tick();
   const auto uncordon = [&] {
