@@ -26,6 +26,7 @@ Figures SomeFigures() {
   figures.workers = {.waiting = {{"gpu", 2}}, .workers = 1};
   figures.store_files = {{"database", 4'096}};
   figures.queues.push_back({.name = "mail", .settings = {}});
+  figures.alerts.emplace();
   return figures;
 }
 
