@@ -53,6 +53,7 @@ class WorkerTroubleTest(WorkersCase):
         return answer.decode()
 
     def test_a_worker_without_its_folder_asks_less_and_less_and_says_so(self):
+        self.lease(60)  # no pause is longer than half of a heartbeat
         self.up()
         broken = self.worker("broken", "--queue", "default=4", "--metrics-listen", "127.0.0.1:0")
         self.assertIn("200", self.health(broken).splitlines()[0])
