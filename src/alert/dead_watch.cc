@@ -5,7 +5,6 @@
 namespace headworks::alert {
 namespace {
 
-using task_queue::Claim;
 using task_queue::Enqueued;
 using task_queue::ItemNo;
 using task_queue::ItemRecord;
@@ -63,7 +62,7 @@ Status DeadWatch::LookAt(const TenantQueue& queue, Seen& seen, std::size_t& budg
     for (const ItemRecord& item : page)
       if (item.ended_at != seen.last || !seen.at_last.contains({item.no, item.claim}))
         alerts.push_back(OfDeadItem(queue.tenant, queue.record.name, item));
-    if (!alerts.empty()) HEADWORKS_TRY(Write(queue, std::move(alerts), first, written));
+    if (!alerts.empty()) HEADWORKS_TRY(Write(queue, alerts, first, written));
     for (const ItemRecord& item : page) {
       if (item.ended_at != seen.last) seen.at_last.clear();
       seen.last = item.ended_at;
@@ -80,8 +79,8 @@ Status DeadWatch::LookAt(const TenantQueue& queue, Seen& seen, std::size_t& budg
   return {};
 }
 
-Status DeadWatch::Write(const TenantQueue& queue, std::vector<Alert> alerts, bool may_be_known,
-                        std::uint64_t& written) {
+Status DeadWatch::Write(const TenantQueue& queue, const std::vector<Alert>& alerts,
+                        bool may_be_known, std::uint64_t& written) {
   const TenantId& tenant = queue.tenant;
   std::uint64_t inserted = 0;
   for (const std::string& target : targets_) {

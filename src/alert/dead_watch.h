@@ -54,8 +54,8 @@ class DeadWatch {
   bool IsTarget(const std::string& queue) const;
   Status LookAt(const task_queue::TenantQueue& queue, Seen& seen, std::size_t& budget,
                 std::uint64_t& written);
-  Status Write(const task_queue::TenantQueue& queue, std::vector<Alert> alerts, bool may_be_known,
-               std::uint64_t& written);
+  Status Write(const task_queue::TenantQueue& queue, const std::vector<Alert>& alerts,
+               bool may_be_known, std::uint64_t& written);
   Status KeepIds(const TenantId& tenant, const std::string& target, Duration window);
 
   task_queue::Queues& queues_;
