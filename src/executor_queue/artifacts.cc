@@ -24,8 +24,6 @@ constexpr std::size_t kMostFiles = 16;
 /// Only digests are wanted.
 constexpr std::string_view kNoFolder = "/nowhere";
 
-bool Heard(Reply reply) { return reply == Reply::kGoOn || reply == Reply::kCancel; }
-
 Error Over() { return {Code::kUnavailable, "the attempt is over, or about to be"}; }
 Error NoRoom() { return {Code::kUnavailable, "too many pieces wait to be stored; say it again"}; }
 

@@ -19,6 +19,11 @@
 
 namespace headworks::executor_queue {
 
+/// Whether this is said to an attempt's holder, who goes on with it.
+inline bool Heard(executor::Reply reply) {
+  return reply == executor::Reply::kGoOn || reply == executor::Reply::kCancel;
+}
+
 /// One mutex guards all that is remembered.  It is not held while the sink, a store or whoever
 /// waits is called: that is collected, and called once it is released.  Tokens are made and lines
 /// are logged under it.
@@ -299,7 +304,7 @@ class Impl final : public QueueExecutor {
                   Done<executor::Reply> done);
   /// One that was checked.
   void PassVerdict(executor::AttemptSink& sink, const std::string& work_token, const Id& id,
-                   model::Outcome outcome, Done<executor::Reply> done);
+                   const model::Outcome& outcome, Done<executor::Reply> done);
   void AskWhatItIs(executor::AttemptSink& sink, const std::string& work_token,
                    const executor::TokenClaims& work, Done<executor::Reply> done);
   /// Says the heartbeats that were not answered yet.

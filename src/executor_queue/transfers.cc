@@ -272,6 +272,7 @@ Result<bool> Transfers::Seek(Open& open, const Owner& owner, const Blob& blob,
 
 Result<ArtifactPiece> Transfers::Read(Open& open, const Owner& owner, const ArtifactGet& get,
                                       const Blob& blob) {
+  if (store_ == nullptr) return NoStore();
   if (get.offset > blob.size)
     return Error{Code::kNotFound,
                  fmt::format("the file has {} bytes, and none at {}", blob.size, get.offset)};

@@ -28,8 +28,6 @@ namespace {
 constexpr std::size_t kMostStarts = 16;  // of one attempt
 constexpr Duration kAskAgain = std::chrono::milliseconds(500);
 
-bool Heard(Reply reply) { return reply == Reply::kGoOn || reply == Reply::kCancel; }
-
 std::size_t BytesOf(const std::vector<log_store::Line>& lines) {
   return std::accumulate(
       lines.begin(), lines.end(), std::size_t{0},
@@ -243,7 +241,7 @@ void Impl::SayVerdict(const std::string& work_token, model::Outcome outcome, Don
 }
 
 void Impl::PassVerdict(executor::AttemptSink& sink, const std::string& work_token, const Id& id,
-                       model::Outcome outcome, Done<Reply> done) {
+                       const model::Outcome& outcome, Done<Reply> done) {
   gate_.Say(sink, work_token, Word::Kind::kVerdict, outcome,
             [this, id, outcome, done = std::move(done)](const Result<AttemptGate::Answer>& answer) {
               if (!answer) return done(Error(answer.error()));

@@ -449,7 +449,8 @@ TEST_F(ReadTest, ASuccessIsCheckedBeforePiecesThatWait) {
   transfers.Put(
       {1, 1}, owner_, {"", "u", 0, "x", ""}, [] { return Status(); }, Reply::kGoOn,
       transfers.Take(1), taken.Done());
-  transfers.Check(owner_, {{"f", blob_}}, transfers.Take(1), [&](Status said) { there = said; });
+  transfers.Check(owner_, {{"f", blob_}}, transfers.Take(1),
+                  [&](const Status& said) { there = said; });
   EXPECT_TRUE(transfers.RunNext());
   EXPECT_FALSE(taken.came());
   ASSERT_TRUE(there);
@@ -478,12 +479,21 @@ TEST_F(ReadTest, WhatMayNotBeDurableIsNotSaidToBeStored) {
   EXPECT_TRUE(said_again().stored);
 }
 
+TEST_F(ReadTest, WhereNoArtifactsAreKeptNoneIsRead) {
+  Store("abcd");
+  Transfers transfers({}, nullptr, clock_);
+  const auto piece = Read(transfers, 0, 1);
+  ASSERT_TRUE(piece.failure);
+  EXPECT_EQ(piece.failure->code, Code::kUnavailable);
+}
+
 TEST_F(ReadTest, NoSuccessNamesWhatMayNotBeDurable) {
   Store("0123456789");
   Transfers transfers({}, &counted_, clock_);
   std::optional<Status> there;
   const auto check = [&] {
-    transfers.Check(owner_, {{"f", blob_}}, transfers.Take(1), [&](Status said) { there = said; });
+    transfers.Check(owner_, {{"f", blob_}}, transfers.Take(1),
+                    [&](const Status& said) { there = said; });
     EXPECT_TRUE(transfers.RunNext());
     return there.value();
   };
