@@ -172,7 +172,7 @@ void Impl::CheckArtifacts(const std::string& work_token, const Owner& owner, con
           return SpeakLocked();
         }();
         if (!sink) return done(Error(sink.error()));
-        PassVerdict(**sink, work_token, id, std::move(said), done);
+        PassVerdict(**sink, work_token, id, said, done);
         Spoken();
       });
 }
