@@ -242,8 +242,7 @@ void Engine::EvictVisited() {
     const bool pending = header.state == model::RunState::kPending;
     if (!slot.deleted && (slot.continuing || !model::IsEvictable(slot.run))) continue;
     // A pending run that is to be started right away stays.
-    if (pending && !slot.deleted && !active_runs_.IsWaiting(run))
-      due_again_ = std::exchange(due_in_store_, true);
+    if (pending && !slot.deleted && !active_runs_.IsWaiting(run)) due_.AddPending(header);
     std::optional<Timer> wake;
     if (!slot.deleted && !model::IsTerminal(header.state) && !pending && header.wake_at != kNever &&
         header.wake_at - clock_.Now() < std::chrono::hours(1))

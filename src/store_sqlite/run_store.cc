@@ -162,29 +162,40 @@ Result<store::RunImage> SqliteRunStore::LoadRun(const TenantId& tenant, RunNo ru
   });
 }
 
-Result<std::vector<model::RunHeader>> SqliteRunStore::ListDue(std::span<const Shard> shards,
-                                                              Instant until,
-                                                              std::optional<DueAfter> after,
+Result<std::vector<TenantId>> SqliteRunStore::ListDueTenants(std::span<const Shard> shards,
+                                                             Instant until, const TenantId& after,
+                                                             std::size_t limit) {
+  HEADWORKS_TRY(store::CheckShards(shards));
+  return core_.Read([&](Connection& c) -> Result<std::vector<TenantId>> {
+    std::vector<TenantId> tenants;
+    HEADWORKS_TRY(c.ForEach(
+        kDueTenants, [&](Row row) { tenants.push_back(row.Get<TenantId>(0)); }, after, until,
+        MaskOf(shards), limit));
+    return tenants;
+  });
+}
+
+Result<std::vector<model::RunHeader>> SqliteRunStore::ListDue(const TenantId& tenant,
+                                                              std::span<const Shard> shards,
+                                                              Instant until, const DueAfter& after,
                                                               std::size_t limit) {
+  HEADWORKS_TRY(store::CheckTenant(tenant));
   HEADWORKS_TRY(store::CheckShards(shards));
   const std::uint64_t mask = MaskOf(shards);
-  const std::int64_t priority = after ? after->priority : INT64_MAX;
-  const RunNo above = after ? after->run : RunNo();
   return core_.Read([&](Connection& c) -> Result<std::vector<model::RunHeader>> {
     std::vector<model::RunHeader> due;
     due.reserve(std::min(limit, kUsualPage));
     const auto read = [&](Row row) { return ReadHeader(row, due.emplace_back()); };
-    HEADWORKS_TRY(c.ForEach(kDueOfPriority, read, priority, above, mask, limit));
-    if (due.size() < limit) {
-      HEADWORKS_TRY(c.ForEach(kDueBelow, read, priority, mask, limit - due.size()));
+    if (after.wake_at >= Instant{} && after.wake_at <= until) {
+      HEADWORKS_TRY(c.ForEach(kDueOfPriority, read, tenant, after.wake_at, after.priority,
+                              after.run, mask, limit));
+      if (due.size() < limit)
+        HEADWORKS_TRY(c.ForEach(kDueBelow, read, tenant, after.wake_at, after.priority, mask,
+                                limit - due.size()));
     }
-    const std::size_t ordered = due.size();
-    HEADWORKS_TRY(c.ForEach(kDueByTime, read, until, priority, above, mask, limit));
-    if (due.size() > ordered) {
-      std::ranges::sort(due, {},
-                        [](const auto& run) { return std::pair(-run.priority, run.run_no); });
-      due.resize(std::min(due.size(), limit));
-    }
+    if (due.size() < limit && after.wake_at < until)
+      HEADWORKS_TRY(
+          c.ForEach(kDueLater, read, tenant, after.wake_at, until, mask, limit - due.size()));
     return due;
   });
 }

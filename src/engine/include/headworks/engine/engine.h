@@ -26,6 +26,7 @@
 #include "headworks/control/control.h"
 #include "headworks/dispatcher/dispatcher.h"
 #include "headworks/engine/active_runs.h"
+#include "headworks/engine/due_tenants.h"
 #include "headworks/engine/evaluator.h"
 #include "headworks/engine/pools.h"
 #include "headworks/engine/ready_queue.h"
@@ -59,7 +60,7 @@ struct EngineOptions {
   bool start_tasks = true;
   std::uint32_t max_runs = 20'000;
   std::uint32_t max_task_states = 1'000'000;
-  /// Runs that are read from the store at once.
+  /// Runs that are read from the store in one round.
   std::size_t admit_batch = 1'000;
   ReadyOrder ready_order;
   std::size_t max_round_rows = 2'000;
@@ -316,7 +317,6 @@ class Engine final : public executor::AttemptSink,
   void AddTimer(Timer timer);
   /// False: what it was armed for is over.
   bool IsWanted(const Timer& timer) const;
-  void WakeRun(const Timer& timer);
   void GatherStarted();
   /// False: the store did not answer, so it is to be done later.
   bool ApplyLate(const LateAnswer& late);
@@ -324,16 +324,28 @@ class Engine final : public executor::AttemptSink,
   Work DecodeInbox(const store::InboxRow& row);
   /// An event of a run in memory.
   Work EventOf(const Slot& slot, model::Event event) const;
-  void Admit();
-  /// False: the store did not answer, so it is to be done later.
-  bool AdmitRun(model::RunHeader run, Instant now);
-  bool HasRoom(std::uint32_t tasks) const;
   Duration NextDue() const;
   void Enqueue(Work work);
   void KeepLease();
   /// As far as this engine knows: nobody else can have taken over.
   bool OwnsShards() const { return !lost_ && clock_.Monotonic() < lease_end_; }
   void Publish();
+
+  // admission.cc
+  bool HasRoom(std::uint32_t tasks) const;
+  std::size_t RoomForRuns() const;
+  /// There are runs to look for, and nothing that stands against it but a store that did not
+  /// answer.
+  bool MayAdmit() const;
+  void Admit();
+  /// False: the store did not answer.
+  bool FindDueTenants();
+  /// As far as rows, room and task states allow; false: the store did not answer.
+  bool AdmitInTurn();
+  enum class Admission : std::uint8_t { kDone, kPassedOver, kNoRoom, kUnavailable };
+  /// `states` grows by what it costs to load.
+  Admission AdmitRun(model::RunHeader run, Instant now, std::size_t& states);
+  void WakeRun(const Timer& timer);
 
   // overdue.cc
   /// Its executor has taken it: from now on it is to start within its `start_timeout`.
@@ -628,12 +640,11 @@ class Engine final : public executor::AttemptSink,
   Duration lease_end_{0};  // unless it is renewed
   bool renewal_failed_ = false;
   // Admission: runs in the store that are not in memory.
-  bool due_in_store_ = false;
-  bool due_again_ = false;  // something was added behind the scan
+  DueTenants due_;
+  std::optional<TenantId> due_tenants_after_;  // the next page of tenants that may have some
   bool memory_full_ = false;
   Duration admit_at_{0};
   Duration next_scan_{0};
-  std::optional<store::RunStore::DueAfter> due_after_;
   EngineStats stats_;
 };
 
