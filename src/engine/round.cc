@@ -575,7 +575,7 @@ void Engine::GrantCredit(std::vector<Work>& works) {
 
 void Engine::GrantLines(std::size_t at, std::vector<Work>& works) {
   Lane& lane = lanes_[at];
-  if (lane.ready.empty()) return;
+  if (lane.ready.empty() && lane.letting_go.empty()) return;
   if (!to_inspect_.empty()) {  // what an earlier owner queued may yet be offered, and comes first
     grant_more_ |= OwnsShards();
     return;
@@ -608,6 +608,7 @@ void Engine::GrantLines(std::size_t at, std::vector<Work>& works) {
   };
   while (round_rows_ < options_.max_round_rows) {
     const auto next = lane.ready.PopFromLines(get_credit);
+    if (!next && ReleaseOthers(at)) continue;
     if (!next) {
       grant_more_ |= lane.ready.is_cut();
       return;
@@ -627,6 +628,7 @@ void Engine::Grant(const ReadyTask& next, std::vector<Work>& works) {
   if (found == slots_.end()) return;
   Slot& slot = *found->second;
   const bool ready = slot.run.tasks[next.task.value].state == model::TaskState::kReady;
+  if (!slot.held.empty()) CompetesNoMore(slot, next.task);
   if (ready && AtMaxParallel(slot)) return Hold(slot, next);
   if (!ready || !GetPermits(slot, next, works)) {
     grant_more_ |= ReleaseHeld(slot);  // its place is another's, whose lane may have had its turn
@@ -638,6 +640,14 @@ void Engine::Grant(const ReadyTask& next, std::vector<Work>& works) {
     logger_.Warning("ready task was not queued", {{"tenant", slot.run.header.tenant.value},
                                                   {"run", std::to_string(next.run.value)},
                                                   {"error", stepped.error().message}});
+}
+
+void Engine::CompetesNoMore(Slot& slot, TaskNo task) {
+  const std::size_t lane = LaneOf(slot, task);
+  const auto held = slot.held.find(lane);
+  if (held == slot.held.end()) return;
+  held->second.Over(LineOf(lane, slot.run.header.tenant, slot.run.workflow->task(task)).second);
+  if (lanes_[lane].has_lines) lanes_[lane].letting_go.insert(slot.run.header.run_no);
 }
 
 store::RunWrite Engine::WriteOf(Slot& slot, Instant now) const {

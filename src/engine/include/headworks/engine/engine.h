@@ -28,6 +28,7 @@
 #include "headworks/engine/active_runs.h"
 #include "headworks/engine/due_tenants.h"
 #include "headworks/engine/evaluator.h"
+#include "headworks/engine/held_tasks.h"
 #include "headworks/engine/pools.h"
 #include "headworks/engine/ready_queue.h"
 #include "headworks/engine/stats.h"
@@ -200,8 +201,8 @@ class Engine final : public executor::AttemptSink,
     model::Changes changes;         // of the round under way
     std::optional<std::string> insert_input;
     std::vector<model::Changes::Offer> superseded;  // verdicts that came too late
-    /// Ready, but `max_parallel` attempts are live; by lane and line.
-    std::map<std::pair<std::size_t, std::string>, std::priority_queue<ReadyTask>> held;
+    /// By lane: ready, but `max_parallel` attempts are live.
+    std::map<std::size_t, HeldTasks> held;
     std::vector<model::TimerDue> due;  // timers that were due when the run was loaded
     std::map<TaskNo, Claim> claims;    // of attempts that run elsewhere
     bool touched = false;              // has changes in the round under way
@@ -251,6 +252,8 @@ class Engine final : public executor::AttemptSink,
     std::map<LineKey, std::deque<LiveRef>> deferred = {};
     /// Of a lane with lines: those for which the executor said "later", and until when, monotonic.
     std::map<LineKey, Duration> later = {};
+    /// Of a lane with lines: runs that may let more of their held tasks go.
+    std::set<RunNo> letting_go = {};
     std::uint32_t live = 0;  // attempts not yet settled
     bool troubled = false;   // the executor could not answer last time
     Duration recovered_at{0};
@@ -395,6 +398,8 @@ class Engine final : public executor::AttemptSink,
   void GrantLines(std::size_t lane, std::vector<Work>& works);
   /// Credit for one: it is queued, or waits for something else.
   void Grant(const ReadyTask& next, std::vector<Work>& works);
+  /// It was let go, and has had its turn: another of its line may be.
+  void CompetesNoMore(Slot& slot, TaskNo task);
   static bool AtMaxParallel(const Slot& slot);
   void QueueAgain(Slot& slot, TaskNo task);
   void MarkStuck();
@@ -554,6 +559,8 @@ class Engine final : public executor::AttemptSink,
   void Hold(Slot& slot, const ReadyTask& ready);
   /// Whether there was one that may compete for credit again.
   bool ReleaseHeld(Slot& slot);
+  /// What competes in this lane has no credit: whether there is another whose line may have some.
+  bool ReleaseOthers(std::size_t lane);
   void PushTimer(const Slot& slot, const model::Changes::Timer& timer, Instant now);
   Status ReserveRunNos();
   Result<RunNo> NextRunNo();
