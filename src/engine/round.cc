@@ -13,6 +13,9 @@ namespace {
 
 /// Rows that one step may add even when the round is nearly full, so that it gets on.
 constexpr std::size_t kMinBudget = 64;
+/// An item of a queue is its row and its payload, which are so large at most, as a rule.
+constexpr std::size_t kItemRows = 2;
+constexpr std::size_t kItemBytes = 2 * alert::kMaxErrorBytes;
 /// Task states that the row of a small run stands for when bytes are counted.
 constexpr std::size_t kRowBytes = 200;
 
@@ -316,6 +319,7 @@ Status Engine::StepSlot(Slot& slot, const model::Event& event) {
   const std::size_t attempts = slot.changes.attempts.size();
   const std::size_t offers = slot.changes.offers.size();
   const std::size_t outputs = slot.changes.outputs.size();
+  const std::size_t tasks = slot.changes.tasks.size();
   const bool ran = slot.run.header.state == model::RunState::kRunning;
   const std::size_t left = options_.max_round_rows - std::min(options_.max_round_rows, round_rows_);
   Status status =
@@ -339,6 +343,7 @@ Status Engine::StepSlot(Slot& slot, const model::Event& event) {
     if (ended != nullptr && ended->epoch < slot.run.header.next_epoch)
       slot.superseded.push_back({ended->task, ended->epoch});
   }
+  if (!options_.alert_queues.empty()) CountAlerts(slot, tasks, attempts);
   const std::size_t added = slot.changes.rows() - rows;
   round_rows_ += added;
   round_bytes_ += added * kRowBytes;
@@ -346,6 +351,22 @@ Status Engine::StepSlot(Slot& slot, const model::Event& event) {
   if (!status && !IsRefusal(status.error().code))
     faulted_.emplace(slot.run.header.run_no, status.error());
   return status;
+}
+
+void Engine::CountAlerts(const Slot& slot, std::size_t tasks, std::size_t attempts) {
+  const auto failed = [&](TaskNo task) {
+    return slot.run.tasks[task.value].state == model::TaskState::kFailed;
+  };
+  const auto ended = std::span(slot.changes.attempts).subspan(attempts);
+  auto alerts = std::ranges::count_if(ended, failed, &model::AttemptRecord::task);
+  // One that was changed earlier in the round is not among these again.
+  alerts += std::ranges::count_if(std::span(slot.changes.tasks).subspan(tasks), [&](TaskNo task) {
+    return failed(task) &&
+           std::ranges::find(ended, task, &model::AttemptRecord::task) == ended.end();
+  });
+  const std::size_t items = static_cast<std::size_t>(alerts) * options_.alert_queues.size();
+  round_rows_ += items * kItemRows;
+  round_bytes_ += items * kItemBytes;
 }
 
 Result<std::optional<control::Started>> Engine::FindStarted(const control::StartRequest& request) {

@@ -393,6 +393,9 @@ class Engine final : public executor::AttemptSink,
   void ApplyToSlot(Slot& slot, CommandWork& command);
   bool Unstick(Work& work, CommandWork& command);
   Status StepSlot(Slot& slot, const model::Event& event);
+  /// Alerts of what failed are part of the round's rows; the step changed these tasks, and ended
+  /// these attempts, from there on.
+  void CountAlerts(const Slot& slot, std::size_t tasks, std::size_t attempts);
   void GrantCredit(std::vector<Work>& works);
   /// Of a lane with lines.
   void GrantLines(std::size_t lane, std::vector<Work>& works);
