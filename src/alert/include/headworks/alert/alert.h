@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -20,8 +22,22 @@ namespace headworks::alert {
 
 /// Where alerts wait for the command.
 inline constexpr char kCommandQueue[] = "headworks-alerts";
-/// How often the command is run for an alert before it is given up.
-inline constexpr int kCommandAttempts = 6;
+/// A command that fails is run again after these, doubled from the first to the longest ...
+inline constexpr Duration kFirstRetry = std::chrono::seconds(1);
+inline constexpr Duration kLongestRetry = std::chrono::minutes(5);
+/// ... until that long after its first failure the alert is given up.
+inline constexpr Duration kGivenUpAfter = std::chrono::hours(24);
+constexpr Duration RetryDelay(int attempt) {  // 1-based: the one that failed
+  return std::min<Duration>(kFirstRetry * (1 << std::min(attempt - 1, 20)), kLongestRetry);
+}
+/// How often the command is run for an alert: 296 times.
+constexpr int CommandAttempts() {
+  int attempts = 1;
+  for (Duration waited{}; waited < kGivenUpAfter; waited += RetryDelay(attempts++)) {
+  }
+  return attempts;
+}
+inline constexpr int kCommandAttempts = CommandAttempts();
 /// Of an attempt's error.
 inline constexpr std::size_t kMaxErrorBytes = 1'024;
 
