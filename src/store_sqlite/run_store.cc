@@ -125,7 +125,8 @@ Status SqliteRunStore::Commit(const store::Round& round) {
   HEADWORKS_TRY(core_.Write([&](Connection& c) -> Status {
     HEADWORKS_TRY(WriteRound(c, round, core_.Monotonic() + round.lease_ttl, core_.boot_id()));
     if (!round.items.empty()) {
-      HEADWORKS_ASSIGN(left_out, EnqueueRoundItems(c, QueueClock(core_), round.items));
+      HEADWORKS_ASSIGN(left_out,
+                       EnqueueRoundItems(c, QueueClock(core_), round.items, core_.logger()));
     }
     if (round.now >= next_forgetting_) {
       HEADWORKS_ASSIGN(const bool more, ForgetOldAnswers(c, round.now));
@@ -134,7 +135,7 @@ Status SqliteRunStore::Commit(const store::Round& round) {
     return {};
   }));
   if (left_out > 0)
-    core_.logger().Warning("items of a round were left out: their queue is full",
+    core_.logger().Warning("items of a round were left out: their queue is full, or damaged",
                            {{"items", std::to_string(left_out)}, {"queue", round.items[0].queue}});
   return {};
 }

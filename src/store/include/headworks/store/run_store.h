@@ -140,8 +140,9 @@ struct Round {
   std::vector<std::int64_t> consumed;
   /// The latest answer to a key stands.  An answer to a row that still waits consumes it.
   std::vector<Answer> answers;
-  /// Enqueued in this order; one with a known id changes nothing.  What finds its queue full, or no
-  /// room for its queue, is left out, with a warning in the log: no round fails for it.
+  /// Enqueued in this order; one with a known id changes nothing.  What finds its queue full or
+  /// damaged, or no room for its queue, is left out, with a warning in the log: no round fails for
+  /// it.
   std::vector<QueuedItem> items;
   Instant now{};
 };
