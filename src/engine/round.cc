@@ -39,6 +39,7 @@ bool HasEffects(const model::Changes& changes) {
 }  // namespace
 
 void Engine::RunRound(std::vector<Work> again, bool grant) {
+  round_began_ = clock_.Now();
   round_rows_ = 0;
   round_bytes_ = 0;
   round_start_keys_.clear();
@@ -759,8 +760,11 @@ void Engine::AddAlerts(const model::Workflow& workflow, const store::RunWrite& w
     if (task.row.state != model::TaskState::kFailed) continue;
     const auto last =
         std::ranges::find(write.attempts, task.row.epoch, &model::AttemptRecord::epoch);
+    // A zombie's: its task failed without a word of it, in an earlier round or in this one.
+    const bool zombie = last != write.attempts.end() && last->queued_at == Instant{};
+    if (zombie && task.row.since < round_began_) continue;
     auto alert = alert::OfTask(write.header, workflow.task(task.row.task), task.row,
-                               last == write.attempts.end() ? nullptr : &*last);
+                               zombie || last == write.attempts.end() ? nullptr : &*last);
     if (alert) alerts.push_back(*std::move(alert));
   }
 }

@@ -54,7 +54,7 @@ struct Alert {
 Alert OfDeadItem(const TenantId& tenant, std::string_view queue,
                  const task_queue::ItemRecord& item);
 /// A task that is written in a round: none unless it ended failed in it, not by hand, and may not
-/// fail.  `last`: its attempt that ended in the same round, if one did.
+/// fail.  `last`: its attempt that ended in the same round with a word of its own, if one did.
 std::optional<Alert> OfTask(const model::RunHeader& run, const model::Task& task,
                             const model::StoredTask& row, const model::AttemptRecord* last);
 /// A run that was set aside as stuck.

@@ -610,6 +610,7 @@ class Engine final : public executor::AttemptSink,
   std::vector<Work> after_commit_;                  // what it leads to
   std::map<Shard, bool> owned_;                     // what the store says of those looked up in it
   std::size_t round_states_ = 0;                    // task states that were read for it
+  Instant round_began_{};
   std::size_t round_rows_ = 0;
   std::size_t round_bytes_ = 0;
   bool grant_more_ = false;  // there may be credit for more than the round asked for
