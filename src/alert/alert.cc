@@ -71,8 +71,6 @@ std::optional<Alert> OfTask(const model::RunHeader& run, const model::Task& task
   if (row.state != model::TaskState::kFailed || task.allow_failure ||
       row.reason == model::Reason::kMarked)
     return std::nullopt;
-  // The attempt of a task that failed long ago is over at last.
-  if (last != nullptr && last->queued_at == Instant{}) return std::nullopt;
   Alert alert{run.tenant,
               fmt::format("{}:{}:{}.{}.{}", kTaskFailed, run.run_no.value, row.task.value,
                           row.generation, row.epoch.value),

@@ -10,18 +10,21 @@
 namespace headworks::alert {
 
 struct Alerter::Parts {
-  Parts(task_queue::Queues& queues, std::vector<std::string> targets)
-      : watch(queues, std::move(targets)) {}
-  DeadWatch watch;
+  Parts(task_queue::Queues& queues, const std::vector<std::string>& targets) {
+    for (const std::string& target : targets)
+      watches.push_back({DeadWatch(queues, targets, target)});
+  }
+  struct Watch {
+    DeadWatch dead;
+    std::uint64_t written = 0;
+  };
+  std::vector<Watch> watches;
   std::optional<Courier> courier;
 };
 
-Alerter::Alerter(std::vector<std::string> targets, task_queue::Queues& queues, Commands* commands,
-                 Clock& clock, Logger& log)
-    : queues_(queues),
-      clock_(clock),
-      log_(log),
-      parts_(std::make_unique<Parts>(queues, std::move(targets))) {
+Alerter::Alerter(const std::vector<std::string>& targets, task_queue::Queues& queues,
+                 Commands* commands, Clock& clock, Logger& log)
+    : queues_(queues), clock_(clock), log_(log), parts_(std::make_unique<Parts>(queues, targets)) {
   if (commands == nullptr) return;
   parts_->courier.emplace(queues, *commands, clock, log, [this] {
     const std::lock_guard lock(mutex_);
@@ -46,11 +49,15 @@ Duration Alerter::Tick() {
 
 Status Alerter::Work(bool& more) {
   HEADWORKS_ASSIGN(const auto all, queues_.survey().ListAll());
-  const auto looked = parts_->watch.Look(all);
-  if (looked) {
+  Status first;  // a way that is barred bars no other (I11)
+  for (Parts::Watch& watch : parts_->watches) {
+    const auto looked = watch.dead.Look(all);
+    if (!looked && first) first = looked.error();
+    if (!looked) continue;
+    watch.written += looked->written;
+    more |= looked->more || looked->written > 0;
     const std::lock_guard lock(mutex_);
-    dead_letters_ += looked->written;
-    more = looked->more || looked->written > 0;
+    dead_letters_ = std::max(dead_letters_, watch.written);
   }
   auto& courier = parts_->courier;
   if (courier) {
@@ -58,8 +65,7 @@ Status Alerter::Work(bool& more) {
     HEADWORKS_TRY(courier->Tick(all));
     more |= was_busy && !courier->busy();  // it is free for the next one
   }
-  if (!looked) return Error(looked.error());
-  return {};
+  return first;
 }
 
 void Alerter::Wait(Duration at_most, const std::stop_token& stop) {

@@ -64,11 +64,6 @@ Call CallOf(const TenantId& tenant, const std::vector<ClaimedItem>& items) {
   return call;
 }
 
-Duration DelayAfter(int attempt) {
-  return std::min<Duration>(Courier::kFirstRetry * (1 << std::min(attempt - 1, 10)),
-                            Courier::kLongestRetry);
-}
-
 }  // namespace
 
 Status Courier::Tick(std::span<const TenantQueue> all) {
@@ -116,7 +111,7 @@ Result<bool> Courier::Take(const TenantQueue& queue) {
                         .holder = kHolder}));
   if (polled.items.empty()) {
     // One that was paused is asked again soon: nothing tells of its end.
-    const Duration pause = polled.paused ? kFirstRetry : polled.next.value_or(kLongestRetry);
+    const Duration pause = polled.paused ? kFirstRetry : polled.next.value_or(kLongestRest);
     rest = {record.pending, record.processing, record.enqueued, clock_.Monotonic() + pause};
     return false;
   }
@@ -152,7 +147,7 @@ Status Courier::Finish(const CommandEnd& end) {
     if (end.how != CommandEnd::How::kFailed) continue;
     said.kind = Settlement::Kind::kNack;
     said.reason = end.why.substr(0, task_queue::kMaxReasonBytes);
-    said.delay = DelayAfter(item.attempt);
+    said.delay = RetryDelay(item.attempt);
   }
   HEADWORKS_ASSIGN(const auto answers,
                    queues_.tasks().Settle(delivery_->tenant, kCommandQueue, settlements));
@@ -175,7 +170,7 @@ void Courier::Count(const CommandEnd& end, std::size_t given_up) {
   const std::string count = fmt::format("{}", delivery_->items.size());
   if (given_up > 0)
     log_.Error(
-        "the alert command failed too often; alerts are given up, `headworks queue redrive` "
+        "the alert command failed to the last; alerts are given up, `headworks queue redrive` "
         "tries them again",
         {{"tenant", delivery_->tenant.value},
          {"queue", kCommandQueue},

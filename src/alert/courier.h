@@ -24,7 +24,7 @@ namespace headworks::alert {
 ///
 /// What it takes is under a short lease that is prolonged while the command runs, so the next
 /// engine has it soon after this one died.  A command that fails is tried again, later each time,
-/// while other alerts go first; after kCommandAttempts the alert is a dead item, and logged.
+/// while other alerts go first, for a day; then the alert is a dead item, and logged.
 ///
 /// Threads.  One, but for `wake`, which is called on any.
 class Courier {
@@ -33,8 +33,8 @@ class Courier {
   static constexpr Duration kExtend = std::chrono::seconds(3);
   /// Where more wait, one command is told of up to kMaxBatch of them, and given the first so many.
   static constexpr std::int64_t kFew = 10;
-  static constexpr Duration kFirstRetry = std::chrono::seconds(1);
-  static constexpr Duration kLongestRetry = std::chrono::minutes(1);
+  /// An empty queue is asked again after that, if nothing changes it before.
+  static constexpr Duration kLongestRest = std::chrono::minutes(1);
 
   Courier(task_queue::Queues& queues, Commands& commands, Clock& clock, Logger& log,
           std::function<void()> wake)

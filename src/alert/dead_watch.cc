@@ -82,38 +82,33 @@ Status DeadWatch::LookAt(const TenantQueue& queue, Seen& seen, std::size_t& budg
 Status DeadWatch::Write(const TenantQueue& queue, const std::vector<Alert>& alerts,
                         bool may_be_known, std::uint64_t& written) {
   const TenantId& tenant = queue.tenant;
-  std::uint64_t inserted = 0;
-  for (const std::string& target : targets_) {
-    HEADWORKS_TRY(KeepIds(tenant, target, queue.record.settings.dead_retention + kMargin));
-    std::set<std::string> known;
-    if (may_be_known) {  // to read is cheaper than to write
-      task_queue::ItemFilter filter{.limit = task_queue::kMaxBatch};
-      for (const Alert& alert : alerts) filter.ids.push_back(alert.id);
-      HEADWORKS_ASSIGN(const auto items, queues_.admin().ListItems(tenant, target, filter));
-      for (const ItemRecord& item : items) known.insert(item.id);
-    }
-    std::vector<task_queue::NewItem> items;
-    for (const Alert& alert : alerts)
-      if (!known.contains(alert.id))
-        items.push_back(
-            {.id = alert.id, .payload = alert.payload, .max_attempts = AttemptsIn(target)});
-    if (items.empty()) continue;
-    HEADWORKS_ASSIGN(const auto answers, queues_.tasks().Enqueue(tenant, target, items));
-    inserted = std::max<std::uint64_t>(
-        inserted, static_cast<std::uint64_t>(std::ranges::count(answers, Enqueued::kInserted)));
+  HEADWORKS_TRY(KeepIds(tenant, queue.record.settings.dead_retention + kMargin));
+  std::set<std::string> known;
+  if (may_be_known) {  // to read is cheaper than to write
+    task_queue::ItemFilter filter{.limit = task_queue::kMaxBatch};
+    for (const Alert& alert : alerts) filter.ids.push_back(alert.id);
+    HEADWORKS_ASSIGN(const auto items, queues_.admin().ListItems(tenant, target_, filter));
+    for (const ItemRecord& item : items) known.insert(item.id);
   }
-  written += inserted;
+  std::vector<task_queue::NewItem> items;
+  for (const Alert& alert : alerts)
+    if (!known.contains(alert.id))
+      items.push_back(
+          {.id = alert.id, .payload = alert.payload, .max_attempts = AttemptsIn(target_)});
+  if (items.empty()) return {};
+  HEADWORKS_ASSIGN(const auto answers, queues_.tasks().Enqueue(tenant, target_, items));
+  written += static_cast<std::uint64_t>(std::ranges::count(answers, Enqueued::kInserted));
   return {};
 }
 
-Status DeadWatch::KeepIds(const TenantId& tenant, const std::string& target, Duration window) {
-  Duration& kept = windows_[{tenant, target}];
+Status DeadWatch::KeepIds(const TenantId& tenant, Duration window) {
+  Duration& kept = windows_[tenant];
   window = std::min(window, task_queue::kLongestDelay);
   if (kept >= window) return {};
-  const auto record = queues_.admin().GetQueue(tenant, target);
+  const auto record = queues_.admin().GetQueue(tenant, target_);
   if (!record && record.error().code != Code::kNotFound) return Error(record.error());
   if (!record || record->settings.dedup_window < window)
-    HEADWORKS_TRY(queues_.admin().Configure(tenant, target, {.dedup_window = window}));
+    HEADWORKS_TRY(queues_.admin().Configure(tenant, target_, {.dedup_window = window}));
   kept = window;
   return {};
 }

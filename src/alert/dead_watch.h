@@ -15,7 +15,8 @@
 
 namespace headworks::alert {
 
-/// Writes an alert for each item that dies, in whatever process.
+/// Writes an alert into one queue of alerts for each item that dies, in whatever process.  So a
+/// queue of alerts that is full keeps no other from its own.
 ///
 /// Nothing stored says how far it came: an item whose alert has a known id was alerted.  So the
 /// first look at a queue goes over all its dead items, and the queues of alerts remember ids for as
@@ -27,8 +28,9 @@ class DeadWatch {
  public:
   static constexpr std::size_t kMostAtOnce = 10'000;
 
-  DeadWatch(task_queue::Queues& queues, std::vector<std::string> targets)
-      : queues_(queues), targets_(std::move(targets)) {}
+  /// `targets`: all queues of alerts; `target`: the one that this watch writes into.
+  DeadWatch(task_queue::Queues& queues, std::vector<std::string> targets, std::string target)
+      : queues_(queues), targets_(std::move(targets)), target_(std::move(target)) {}
 
   struct Looked {
     std::uint64_t written = 0;
@@ -56,13 +58,14 @@ class DeadWatch {
                 std::uint64_t& written);
   Status Write(const task_queue::TenantQueue& queue, const std::vector<Alert>& alerts,
                bool may_be_known, std::uint64_t& written);
-  Status KeepIds(const TenantId& tenant, const std::string& target, Duration window);
+  Status KeepIds(const TenantId& tenant, Duration window);
 
   task_queue::Queues& queues_;
   const std::vector<std::string> targets_;
+  const std::string target_;
   std::map<Key, Seen> seen_;
   /// For how long ids are known to be kept.
-  std::map<Key, Duration> windows_;
+  std::map<TenantId, Duration> windows_;
 };
 
 }  // namespace headworks::alert

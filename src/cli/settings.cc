@@ -403,8 +403,9 @@ constexpr Setting kSettings[] = {
      "Waiting so long counts as much as one step of priority. 0s = nothing.", "",
      SetDuration<&R::priority_ageing, 0>, GetDuration<&R::priority_ageing>},
     {"tenant_weights", "name=number,...",
-     "Ready tasks that a tenant may queue in its turn, 1 to 1000. Tenants not named: 1.", "",
-     SetTenantWeights,
+     "Ready tasks that a tenant may queue, and runs that it may begin, in its turn, 1 to 1000. "
+     "Tenants not named: 1.",
+     "", SetTenantWeights,
      [](const Settings& s) {
        std::vector<std::string> weights;
        weights.reserve(s.runner.tenant_weights.size());

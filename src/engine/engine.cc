@@ -18,7 +18,8 @@ Engine::Engine(EngineOptions options, store::Database& database, dispatcher::Dis
       random_(random),
       logger_(logger),
       observer_(observer),
-      start_tasks_(options_.start_tasks) {}
+      start_tasks_(options_.start_tasks),
+      due_(options_.ready_order.tenant_weights) {}
 
 Engine::~Engine() { watch_.reset(); }
 
@@ -34,7 +35,7 @@ Status Engine::Open() {
   pools_.Load(*permits);
   for (const store::Permit& permit : *permits)
     if (options_.recover) holders_.insert({permit.tenant, permit.run});
-  due_in_store_ = options_.recover;
+  if (options_.recover) due_tenants_after_.emplace();
   const Duration mono = clock_.Monotonic();
   lease_due_ = mono + options_.lease_ttl / 3;
   lease_end_ = mono + options_.lease_ttl;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 
 #include "headworks/engine/engine.h"
@@ -12,12 +11,9 @@ namespace headworks::engine {
 namespace {
 
 constexpr std::size_t kInboxBatch = 1'000;
-/// With more to do than this, no runs are admitted.
-constexpr std::size_t kAdmitBacklog = 1'000;
 /// What a burst leaves of the mailbox's memory.
 constexpr std::size_t kKeptMail = 16'384;
 constexpr Duration kWatchedPoll = std::chrono::seconds(1);
-constexpr Duration kScanInterval = std::chrono::minutes(5);
 
 }  // namespace
 
@@ -198,25 +194,6 @@ bool Engine::IsWanted(const Timer& timer) const {
   return true;
 }
 
-void Engine::WakeRun(const Timer& timer) {
-  if (slots_.contains(timer.ref.run)) return;
-  if (!HasRoom(1)) {  // the scan finds it when there is
-    due_again_ = std::exchange(due_in_store_, true);
-    return;
-  }
-  // Due by the monotonic clock: where the wall stands by now does not count.
-  const auto loaded = Load(timer.tenant, timer.ref.run, std::max(timer.when, clock_.Now()));
-  if (loaded) {
-    const bool starts = start_tasks_ && (*loaded)->run.header.state == model::RunState::kPending;
-    return Continue(**loaded,
-                    starts ? model::Event(model::StartRun{}) : model::Event(model::ContinueRun{}));
-  }
-  if (loaded.error().code != Code::kUnavailable) return;
-  Timer again = timer;
-  again.due = clock_.Monotonic() + kScanAgain;
-  AddTimer(std::move(again));
-}
-
 void Engine::GatherStarted() {
   const Duration mono = clock_.Monotonic();
   while (!started_.empty() && started_.front().at + options_.started_delay <= mono) {
@@ -284,75 +261,6 @@ void Engine::ApplyLateFailure(Slot& slot, const LiveRef& ref, const LateAnswer& 
   Answered(slot, attempt, late.result);
 }
 
-bool Engine::HasRoom(std::uint32_t tasks) const {
-  return slots_.empty() ||
-         (slots_.size() < options_.max_runs && task_states_ + tasks <= options_.max_task_states);
-}
-
-void Engine::Admit() {
-  const Duration mono = clock_.Monotonic();
-  if (mono >= next_scan_) {
-    next_scan_ = mono + kScanInterval;
-    if (options_.recover) due_in_store_ = true;
-    PassPlaceOn(RunNo(0));  // should one have missed its turn
-    active_runs_.Tidy(mono);
-    AuditPermits();
-  }
-  if (!due_in_store_ || memory_full_ || mono < admit_at_ || backlog_.size() > kAdmitBacklog) return;
-  const Instant now = clock_.Now();
-  auto due =
-      database_.runs().ListDue(shards_, now + kScanInterval, due_after_, options_.admit_batch);
-  if (!due) {
-    logger_.Warning("due runs cannot be listed", {{"error", due.error().message}});
-    admit_at_ = mono + kScanAgain;
-    return;
-  }
-  std::size_t admitted = 0;
-  for (auto& run : *due) {
-    if (admitted >= kAdmitStates) return;  // the rest after this round
-    const std::uint32_t tasks = std::accumulate(run.counts.begin(), run.counts.end(), 0U);
-    admitted += tasks + (run.state == model::RunState::kPending ? 0 : kLoadStates);
-    if (!HasRoom(tasks)) {
-      memory_full_ = true;  // until a run leaves it
-      return;
-    }
-    const store::RunStore::DueAfter here{run.priority, run.run_no};
-    if (!AdmitRun(std::move(run), now)) {
-      admit_at_ = mono + kScanAgain;  // from this one on
-      return;
-    }
-    due_after_ = here;
-  }
-  if (due->size() < options_.admit_batch) {
-    due_in_store_ = std::exchange(due_again_, false);
-    due_after_.reset();
-  }
-}
-
-bool Engine::AdmitRun(model::RunHeader run, Instant now) {
-  if (slots_.contains(run.run_no) || active_runs_.IsWaiting(run.run_no)) return true;
-  if (run.wake_at > now) {
-    AddTimer(Timer{.due = clock_.Monotonic() + (run.wake_at - now),
-                   .kind = Timer::Kind::kWake,
-                   .when = run.wake_at,
-                   .tenant = run.tenant,
-                   .ref = {run.run_no, TaskNo(0), Epoch(0)}});
-    return true;
-  }
-  const bool pending = run.state == model::RunState::kPending;
-  if ((pending && !start_tasks_) || !CheckLoadable(run.run_no)) return true;
-  // A pending run has no rows but its own, which is here.  One that is paused, that has ended and
-  // left zombies, or that only recovers, is loaded all the same: its commands, timers and live
-  // attempts are to be followed.
-  const auto loaded =
-      pending ? Build({.header = std::move(run), .tasks = {}, .executors = {}, .holders = {}}, now)
-              : Load(run.tenant, run.run_no, now);
-  if (!loaded) return loaded.error().code != Code::kUnavailable;
-  Continue(**loaded,
-           pending ? model::Event(model::StartRun{}) : model::Event(model::ContinueRun{}));
-  return true;
-}
-
 void Engine::Enqueue(Work work) {
   const auto* command = std::get_if<CommandWork>(&work.what);
   const bool cancel = command && command->command.kind == control::CommandKind::kCancel;
@@ -365,7 +273,7 @@ Duration Engine::NextDue() const {
     return Duration(0);
   Duration next = std::min({next_inbox_, lease_due_, next_scan_});
   if (!unstarted_.empty() && OwnsShards()) next = std::min(next, unstarted_.front().due);
-  if (due_in_store_ && !memory_full_) next = std::min(next, admit_at_);
+  if (MayAdmit()) next = std::min(next, admit_at_);
   if (!later_.empty()) next = std::min(next, later_at_);
   if (!late_.empty()) next = std::min(next, clock_.Monotonic() + kScanAgain);
   if (!holders_.empty()) next = std::min(next, holders_at_);

@@ -11,7 +11,7 @@ std::int64_t ReadyQueue::Rank(int priority, Duration since) const {
   return since.count() - priority * std::min(order_->ageing, kLongest).count();
 }
 
-ReadyQueue::Tenant& ReadyQueue::TenantOf(const TenantId& tenant) {
+ReadyQueue::Tenants::iterator ReadyQueue::TenantOf(const TenantId& tenant) {
   const auto [found, added] = tenants_.try_emplace(tenant.value);
   if (added) {
     const auto weight = order_->tenant_weights.find(tenant.value);
@@ -20,22 +20,28 @@ ReadyQueue::Tenant& ReadyQueue::TenantOf(const TenantId& tenant) {
     turns_.push_back(found);
   }
   ++size_;
-  return found->second;
+  return found;
 }
 
 void ReadyQueue::Push(const TenantId& tenant, const ReadyTask& task) {
-  TenantOf(tenant).ready.push(task);
+  TenantOf(tenant)->second.ready.push(task);
 }
 
 void ReadyQueue::PushToLine(const TenantId& tenant, const std::string& line,
                             const ReadyTask& task) {
-  Tenant& own = TenantOf(tenant);
+  const auto at = TenantOf(tenant);
+  Tenant& own = at->second;
   const auto here = own.lines.try_emplace(line).first;
   Line& its = here->second;
   if (!its.closed && !its.ready.empty() && its.ready.top() < task)
     own.open.erase({its.ready.top(), here});
   its.ready.push(task);
-  if (!its.closed) own.open.insert({its.ready.top(), here});
+  if (its.closed) return;
+  own.open.insert({its.ready.top(), here});
+  if (!own.passed_over || !own.idle) return;
+  own.passed_over = false;
+  own.resumed = true;
+  turns_.push_back(at);
 }
 
 ReadyTask ReadyQueue::Take(Tasks& ready) {
@@ -50,10 +56,12 @@ void ReadyQueue::TookTurn(Tenants::iterator tenant) {
   if (!empty && --tenant->second.left > 0) return;
   turns_.pop_front();
   tenant->second.left = tenant->second.weight;
-  if (empty)
+  if (empty) {
+    if (tenant->second.resumed) std::erase(passed_over_, tenant);
     tenants_.erase(tenant);
-  else
+  } else {
     turns_.push_back(tenant);
+  }
 }
 
 ReadyTask ReadyQueue::Pop() {
@@ -74,6 +82,8 @@ std::optional<ReadyTask> ReadyQueue::PopFromLines(const GetCredit& get_credit) {
       credit = get_credit(now->first, tenant.open.begin()->line->first);
     if (credit == Credit::kNotThisTenant) {
       tenant.left = tenant.weight;
+      tenant.passed_over = true;
+      tenant.idle = tenant.open.empty();
       passed_over_.push_back(now);
       turns_.pop_front();
       continue;
@@ -107,8 +117,10 @@ void ReadyQueue::Reopen() {
     }
     return true;
   });
-  turns_.insert(turns_.end(), passed_over_.begin(), passed_over_.end());
-  passed_over_.clear();
+  for (const auto at : std::exchange(passed_over_, {})) {
+    at->second.resumed = false;
+    if (std::exchange(at->second.passed_over, false)) turns_.push_back(at);
+  }
   cut_ = false;
 }
 

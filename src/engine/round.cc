@@ -13,6 +13,9 @@ namespace {
 
 /// Rows that one step may add even when the round is nearly full, so that it gets on.
 constexpr std::size_t kMinBudget = 64;
+/// An item of a queue is its row and its payload, which are so large at most, as a rule.
+constexpr std::size_t kItemRows = 2;
+constexpr std::size_t kItemBytes = 2 * alert::kMaxErrorBytes;
 /// Task states that the row of a small run stands for when bytes are counted.
 constexpr std::size_t kRowBytes = 200;
 
@@ -36,6 +39,7 @@ bool HasEffects(const model::Changes& changes) {
 }  // namespace
 
 void Engine::RunRound(std::vector<Work> again, bool grant) {
+  round_began_ = clock_.Now();
   round_rows_ = 0;
   round_bytes_ = 0;
   round_start_keys_.clear();
@@ -316,6 +320,7 @@ Status Engine::StepSlot(Slot& slot, const model::Event& event) {
   const std::size_t attempts = slot.changes.attempts.size();
   const std::size_t offers = slot.changes.offers.size();
   const std::size_t outputs = slot.changes.outputs.size();
+  const std::size_t tasks = slot.changes.tasks.size();
   const bool ran = slot.run.header.state == model::RunState::kRunning;
   const std::size_t left = options_.max_round_rows - std::min(options_.max_round_rows, round_rows_);
   Status status =
@@ -339,6 +344,7 @@ Status Engine::StepSlot(Slot& slot, const model::Event& event) {
     if (ended != nullptr && ended->epoch < slot.run.header.next_epoch)
       slot.superseded.push_back({ended->task, ended->epoch});
   }
+  if (!options_.alert_queues.empty()) CountAlerts(slot, tasks, attempts);
   const std::size_t added = slot.changes.rows() - rows;
   round_rows_ += added;
   round_bytes_ += added * kRowBytes;
@@ -346,6 +352,22 @@ Status Engine::StepSlot(Slot& slot, const model::Event& event) {
   if (!status && !IsRefusal(status.error().code))
     faulted_.emplace(slot.run.header.run_no, status.error());
   return status;
+}
+
+void Engine::CountAlerts(const Slot& slot, std::size_t tasks, std::size_t attempts) {
+  const auto failed = [&](TaskNo task) {
+    return slot.run.tasks[task.value].state == model::TaskState::kFailed;
+  };
+  const auto ended = std::span(slot.changes.attempts).subspan(attempts);
+  auto alerts = std::ranges::count_if(ended, failed, &model::AttemptRecord::task);
+  // One that was changed earlier in the round is not among these again.
+  alerts += std::ranges::count_if(std::span(slot.changes.tasks).subspan(tasks), [&](TaskNo task) {
+    return failed(task) &&
+           std::ranges::find(ended, task, &model::AttemptRecord::task) == ended.end();
+  });
+  const std::size_t items = static_cast<std::size_t>(alerts) * options_.alert_queues.size();
+  round_rows_ += items * kItemRows;
+  round_bytes_ += items * kItemBytes;
 }
 
 Result<std::optional<control::Started>> Engine::FindStarted(const control::StartRequest& request) {
@@ -408,7 +430,9 @@ bool Engine::ApplyStart(Work& work, StartWork& start) {
   header.concurrency_key = std::move(key);
   header.rerun_of = request.rerun_of;
   header.counts[0] = (*workflow)->size();
-  const bool admit = start_tasks_ && !due_in_store_ && HasRoom((*workflow)->size());
+  // Nor past those of its tenant that wait in the store, or what waits for a place in memory.
+  const bool admit = start_tasks_ && !due_tenants_after_ && !due_.contains(request.tenant) &&
+                     !memory_full_ && HasRoom((*workflow)->size());
 
   model::Changes effects;
   auto run = model::Rebuild(std::move(header), *workflow, {}, now, effects);
@@ -573,7 +597,7 @@ void Engine::GrantCredit(std::vector<Work>& works) {
 
 void Engine::GrantLines(std::size_t at, std::vector<Work>& works) {
   Lane& lane = lanes_[at];
-  if (lane.ready.empty()) return;
+  if (lane.ready.empty() && lane.letting_go.empty()) return;
   if (!to_inspect_.empty()) {  // what an earlier owner queued may yet be offered, and comes first
     grant_more_ |= OwnsShards();
     return;
@@ -606,6 +630,7 @@ void Engine::GrantLines(std::size_t at, std::vector<Work>& works) {
   };
   while (round_rows_ < options_.max_round_rows) {
     const auto next = lane.ready.PopFromLines(get_credit);
+    if (!next && ReleaseOthers(at)) continue;
     if (!next) {
       grant_more_ |= lane.ready.is_cut();
       return;
@@ -625,6 +650,7 @@ void Engine::Grant(const ReadyTask& next, std::vector<Work>& works) {
   if (found == slots_.end()) return;
   Slot& slot = *found->second;
   const bool ready = slot.run.tasks[next.task.value].state == model::TaskState::kReady;
+  if (!slot.held.empty()) CompetesNoMore(slot, next.task);
   if (ready && AtMaxParallel(slot)) return Hold(slot, next);
   if (!ready || !GetPermits(slot, next, works)) {
     grant_more_ |= ReleaseHeld(slot);  // its place is another's, whose lane may have had its turn
@@ -636,6 +662,14 @@ void Engine::Grant(const ReadyTask& next, std::vector<Work>& works) {
     logger_.Warning("ready task was not queued", {{"tenant", slot.run.header.tenant.value},
                                                   {"run", std::to_string(next.run.value)},
                                                   {"error", stepped.error().message}});
+}
+
+void Engine::CompetesNoMore(Slot& slot, TaskNo task) {
+  const std::size_t lane = LaneOf(slot, task);
+  const auto held = slot.held.find(lane);
+  if (held == slot.held.end()) return;
+  held->second.Over(LineOf(lane, slot.run.header.tenant, slot.run.workflow->task(task)).second);
+  if (lanes_[lane].has_lines) lanes_[lane].letting_go.insert(slot.run.header.run_no);
 }
 
 store::RunWrite Engine::WriteOf(Slot& slot, Instant now) const {
@@ -726,8 +760,11 @@ void Engine::AddAlerts(const model::Workflow& workflow, const store::RunWrite& w
     if (task.row.state != model::TaskState::kFailed) continue;
     const auto last =
         std::ranges::find(write.attempts, task.row.epoch, &model::AttemptRecord::epoch);
+    // A zombie's: its task failed without a word of it, in an earlier round or in this one.
+    const bool zombie = last != write.attempts.end() && last->queued_at == Instant{};
+    if (zombie && task.row.since < round_began_) continue;
     auto alert = alert::OfTask(write.header, workflow.task(task.row.task), task.row,
-                               last == write.attempts.end() ? nullptr : &*last);
+                               zombie || last == write.attempts.end() ? nullptr : &*last);
     if (alert) alerts.push_back(*std::move(alert));
   }
 }

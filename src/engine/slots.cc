@@ -187,23 +187,43 @@ void Engine::PushReady(const TenantId& tenant, const model::Task& task, const Re
 void Engine::Hold(Slot& slot, const ReadyTask& ready) {
   const std::size_t lane = LaneOf(slot, ready.task);
   const model::Task& task = slot.run.workflow->task(ready.task);
-  slot.held[{lane, LineOf(lane, slot.run.header.tenant, task).second}].push(ready);
+  slot.held[lane].Hold(LineOf(lane, slot.run.header.tenant, task).second, ready);
 }
 
 bool Engine::ReleaseHeld(Slot& slot) {
   bool any = false;
   const auto limit = static_cast<std::uint32_t>(slot.run.workflow->definition().max_parallel);
-  // So many of each line, for others may have no credit (I11); what is too many is held again.
-  for (auto line = slot.held.begin(); line != slot.held.end();) {
-    auto& held = line->second;
-    for (std::uint32_t live = slot.run.live; live < limit && !held.empty(); ++live) {
-      const ReadyTask next = held.top();
-      held.pop();
+  // So many of each lane, for others may have no credit (I11); what is too many is held again.
+  for (auto lane = slot.held.begin(); lane != slot.held.end();) {
+    HeldTasks& held = lane->second;
+    const bool has_lines = lanes_[lane->first].has_lines;
+    for (std::uint32_t live = slot.run.live; live < limit; ++live) {
+      const auto next = held.LetGo();
+      if (!next) break;
       any = true;
-      PushReady(slot.run.header.tenant, slot.run.workflow->task(next.task), next);
+      PushReady(slot.run.header.tenant, slot.run.workflow->task(next->task), *next);
+      if (!has_lines) held.Over("");  // any number of them competes
     }
-    line = held.empty() ? slot.held.erase(line) : std::next(line);
+    if (has_lines && held.has_next()) lanes_[lane->first].letting_go.insert(slot.run.header.run_no);
+    lane = held.empty() ? slot.held.erase(lane) : std::next(lane);
   }
+  return any;
+}
+
+bool Engine::ReleaseOthers(std::size_t lane) {
+  bool any = false;
+  std::erase_if(lanes_[lane].letting_go, [&](RunNo run) {
+    const auto found = slots_.find(run);
+    if (found == slots_.end() || AtMaxParallel(*found->second)) return true;
+    Slot& slot = *found->second;
+    const auto held = slot.held.find(lane);
+    const auto next = held == slot.held.end() ? std::nullopt : held->second.LetGo();
+    if (!next) return true;
+    any = true;
+    PushReady(slot.run.header.tenant, slot.run.workflow->task(next->task), *next);
+    if (held->second.empty()) slot.held.erase(held);
+    return false;
+  });
   return any;
 }
 
@@ -242,8 +262,7 @@ void Engine::EvictVisited() {
     const bool pending = header.state == model::RunState::kPending;
     if (!slot.deleted && (slot.continuing || !model::IsEvictable(slot.run))) continue;
     // A pending run that is to be started right away stays.
-    if (pending && !slot.deleted && !active_runs_.IsWaiting(run))
-      due_again_ = std::exchange(due_in_store_, true);
+    if (pending && !slot.deleted && !active_runs_.IsWaiting(run)) due_.AddPending(header);
     std::optional<Timer> wake;
     if (!slot.deleted && !model::IsTerminal(header.state) && !pending && header.wake_at != kNever &&
         header.wake_at - clock_.Now() < std::chrono::hours(1))

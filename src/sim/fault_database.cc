@@ -127,12 +127,19 @@ Result<store::RunImage> FaultDatabase::LoadRun(const TenantId& tenant, RunNo run
   return inner_.runs().LoadRun(tenant, run);
 }
 
-Result<std::vector<model::RunHeader>> FaultDatabase::ListDue(std::span<const Shard> shards,
-                                                             Instant until,
-                                                             std::optional<DueAfter> after,
+Result<std::vector<TenantId>> FaultDatabase::ListDueTenants(std::span<const Shard> shards,
+                                                            Instant until, const TenantId& after,
+                                                            std::size_t limit) {
+  if (Fails("list due tenants")) return Unavailable("list due tenants");
+  return inner_.runs().ListDueTenants(shards, until, after, limit);
+}
+
+Result<std::vector<model::RunHeader>> FaultDatabase::ListDue(const TenantId& tenant,
+                                                             std::span<const Shard> shards,
+                                                             Instant until, const DueAfter& after,
                                                              std::size_t limit) {
   if (Fails("list due")) return Unavailable("list due");
-  return inner_.runs().ListDue(shards, until, after, limit);
+  return inner_.runs().ListDue(tenant, shards, until, after, limit);
 }
 
 Result<std::vector<store::RunStore::Held>> FaultDatabase::ListHeld(std::span<const Shard> shards) {

@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   constexpr std::uint64_t kMostTraces = 5;
-  std::uint64_t passed = 0, failed = 0, rounds = 0, crashes = 0, runs = 0;
+  std::uint64_t passed = 0, failed = 0, rounds = 0, crashes = 0, runs = 0, alerts = 0;
   for (std::uint64_t n = 0; n < arguments->seeds; ++n) {
     auto options = arguments->schedule;
     options.seed = arguments->first + n;
@@ -114,6 +114,7 @@ int main(int argc, char** argv) {
     rounds += result.rounds;
     crashes += result.crashes;
     runs += result.runs;
+    alerts += result.alerts;
     if (result.violation.empty()) {
       ++passed;
       if (options.trace)
@@ -128,7 +129,7 @@ int main(int argc, char** argv) {
     fmt::print("seed {}: {}\n", options.seed, result.violation);
     std::fflush(stdout);
   }
-  fmt::print("{} runs, {} rounds, {} crashes\n{} passed, {} failed\n", runs, rounds, crashes,
-             passed, failed);
+  fmt::print("{} runs, {} rounds, {} crashes, {} alerts\n{} passed, {} failed\n", runs, rounds,
+             crashes, alerts, passed, failed);
   return failed == 0 ? 0 : 1;
 }

@@ -135,6 +135,7 @@ void Oracle::Committed(const store::Round& round, const Incarnation& by, int own
     });
     if (!ran) newly_active_.emplace(write.header.run_no, revived);
   }
+  CheckAlerts(round);
   for (const auto& write : round.runs) {
     CheckRun(write);
     touched_.push_back(write.header.run_no);
@@ -149,6 +150,49 @@ void Oracle::Committed(const store::Round& round, const Incarnation& by, int own
     std::erase_if(start_keys_, [&](const auto& entry) { return entry.second == key.run; });
     runs_.erase(run);
   }
+}
+
+void Oracle::CheckAlerts(const store::Round& round) {
+  std::set<std::string> told;
+  for (const auto& write : round.runs) {
+    const RunNo no = write.header.run_no;
+    const auto known = runs_.find(no);
+    const auto workflow = workflow_(write.header.version);
+    for (const auto& task : write.tasks) {
+      const model::StoredTask& row = task.row;
+      if (row.state != TaskState::kFailed || row.reason == Reason::kMarked ||
+          workflow->task(row.task).allow_failure)
+        continue;
+      const model::StoredTask* const before =
+          known == runs_.end() ? nullptr : &known->second.tasks[row.task.value].row;
+      const std::string id = fmt::format("task_failed:{}:{}.{}.{}", no.value, row.task.value,
+                                         row.generation, row.epoch.value);
+      // Written once more, it may be told once more, by the same name.
+      if (before == nullptr || before->state != TaskState::kFailed ||
+          before->generation != row.generation || before->epoch != row.epoch)
+        alerts_.insert(id), told.insert(id);
+    }
+    // Anew where it was to come back and could not.
+    if (!write.header.stuck_reason.empty() &&
+        (known == runs_.end() || known->second.header.stuck_reason.empty() ||
+         known->second.header.stuck_since != write.header.stuck_since)) {
+      const std::string id = fmt::format("run_stuck:{}:{}", no.value,
+                                         write.header.stuck_since.time_since_epoch().count());
+      alerts_.insert(id), told.insert(id);
+    }
+  }
+  for (const std::string& queue : alert_queues_) {
+    std::set<std::string> missing = told;
+    for (const store::QueuedItem& item : round.items) {
+      if (item.queue != queue) continue;
+      missing.erase(item.id);
+      if (!alerts_.contains(item.id))
+        journal_.Violated("an alert tells of what did not fail: " + item.id);
+    }
+    if (!missing.empty()) journal_.Violated("a failure is not told: " + *missing.begin());
+  }
+  if (alert_queues_.empty() && !round.items.empty())
+    journal_.Violated("a round tells though nobody wants to hear");
 }
 
 void Oracle::CheckRun(const store::RunWrite& write) {

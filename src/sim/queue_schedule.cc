@@ -57,6 +57,7 @@ class QueueOracle {
         journal_.Violated(
             fmt::format("{}: attempt {} of {}", name, item.attempt, item.max_attempts));
       if (completed_.contains(item.claim.item)) journal_.Violated(name + " had been acknowledged");
+      if (rejected_.contains(item.claim.item)) journal_.Violated(name + " had been rejected");
       Held& held = held_[item.claim.item];
       if (held.until > now) journal_.Violated(name + " is held by another claim");
       held = {item.claim.number.value, now + item.lease};
@@ -82,7 +83,28 @@ class QueueOracle {
         journal_.Violated(name + " completed an item for the second time");
       completed_[settlement.claim.item] = number;
     }
+    if (settlement.kind == Settlement::Kind::kReject) {
+      // One that was to be cancelled meanwhile is.
+      if (*answer != ItemState::kDead && *answer != ItemState::kCancelled)
+        journal_.Violated(fmt::format("{} was rejected, and is {}", name, StateName(*answer)));
+      if (*answer == ItemState::kDead) rejected_[settlement.claim.item] = settlement.reason;
+    }
     held_.erase(settlement.claim.item);
+  }
+  /// An operator may have made it pending again, or taken it away.
+  void MayHaveLeft(const task_queue::ItemRecord& item) {
+    if (item.state != ItemState::kDead) rejected_.erase(item.no);
+  }
+  /// Until then it is dead, with its reason.
+  void CheckRejected(const std::vector<task_queue::ItemRecord>& items) {
+    for (const auto& [no, reason] : rejected_) {
+      const auto item = std::ranges::find(items, no, &task_queue::ItemRecord::no);
+      if (item == items.end())
+        journal_.Violated(fmt::format("item {} was rejected, and is gone", no.value));
+      else if (item->state != ItemState::kDead || item->reason != reason)
+        journal_.Violated(fmt::format("item '{}' was rejected as '{}', and is {} as '{}'", item->id,
+                                      reason, StateName(item->state), item->reason));
+    }
   }
   void Extended(Claim claim, const Status& answer, Duration now, Duration by) {
     const auto held = held_.find(claim.item);
@@ -131,6 +153,7 @@ class QueueOracle {
   Journal& journal_;
   std::map<ItemNo, Held> held_;
   std::map<ItemNo, std::int64_t> completed_;
+  std::map<ItemNo, std::string> rejected_;
   std::map<std::string, Duration> ids_;  // until when each is known at least
   std::deque<Duration> starts_;
   std::int64_t last_claim_ = 0;
@@ -249,9 +272,12 @@ class QueueSchedule {
     const std::size_t at = dice_.Below(static_cast<std::uint32_t>(consumer.size()));
     const Held held = consumer[at];
     Settlement settlement{.claim = held.claim};
-    const std::uint32_t kind = dice_.Below(10);
+    const std::uint32_t kind = dice_.Below(11);
     if (kind >= 6)
-      settlement.kind = kind < 9 ? Settlement::Kind::kNack : Settlement::Kind::kHandBack;
+      settlement.kind = kind < 9    ? Settlement::Kind::kNack
+                        : kind == 9 ? Settlement::Kind::kHandBack
+                                    : Settlement::Kind::kReject;
+    if (kind == 10) settlement.reason = fmt::format("bad {}", dice_.Below(100));
     if (kind == 6) settlement.delay = dice_.Between({}, seconds(20));
     for (bool lost = true; lost && !journal_.failed();) {
       lost = dice_.Chance(100);
@@ -296,13 +322,23 @@ class QueueSchedule {
     const std::string id = AnyId();
     const auto answer = tasks().Cancel(kTenant, kQueue, id);
     Note([&] { return "cancel " + id; });
-    if (answer) NoteIfOver(id);
+    if (!answer) return;
+    NoteIfOver(id);
+    NoteMoved();
   }
 
   void Redrive() {
     const auto moved = admin().Redrive(kTenant, kQueue, {.limit = 1 + dice_.Below(5)});
     Note([&] { return fmt::format("redrive: {}", moved ? moved->count : -1); });
-    if (!moved) journal_.Violated(moved.error().message);
+    if (!moved) return journal_.Violated(moved.error().message);
+    NoteMoved();
+  }
+
+  /// Of a call that may have moved dead items.
+  void NoteMoved() {
+    const auto items = admin().ListItems(kTenant, kQueue, {.limit = task_queue::kMaxBatch});
+    if (!items) return journal_.Violated("the queue cannot be read");
+    for (const auto& item : *items) oracle_.MayHaveLeft(item);
   }
 
   void Purge() {
@@ -310,7 +346,9 @@ class QueueSchedule {
     const auto moved = admin().Purge(kTenant, kQueue, {.ids = {id}});
     Note([&] { return "purge " + id; });
     if (!moved) return journal_.Violated(moved.error().message);
-    if (moved->count > 0) NoteIfOver(id);
+    if (moved->count == 0) return;
+    NoteIfOver(id);
+    NoteMoved();
   }
 
   void Pause() {
@@ -383,6 +421,7 @@ class QueueSchedule {
         queue->processing != count(ItemState::kProcessing) ||
         queue->dead != count(ItemState::kDead))
       journal_.Violated("the queue's figures are not those of its items");
+    oracle_.CheckRejected(*items);
     if (queue->completed != static_cast<std::int64_t>(oracle_.completed()))
       journal_.Violated(fmt::format("{} items completed, {} were acknowledged", queue->completed,
                                     oracle_.completed()));
@@ -397,6 +436,7 @@ class QueueSchedule {
     static_cast<void>(admin().SetPaused(kTenant, kQueue, false));
     for (int round = 0; round < 2'000 && !journal_.failed(); ++round) {
       static_cast<void>(admin().Redrive(kTenant, kQueue, {.limit = task_queue::kMaxBatch}));
+      NoteMoved();
       const auto polled = tasks().Poll({.tenant = kTenant, .queue = kQueue, .max_items = 10});
       if (!polled) return journal_.Violated(polled.error().message);
       oracle_.Polled(polled->items, now(), settings_.rate, most_attempts_);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string_view>
 
 #include "engine_peer.h"
@@ -127,6 +129,9 @@ class World {
   void JumpClock();
   void ChangeLimit();
   void SetLimit(std::uint32_t pool, int limit);
+  task_queue::Queues& queues();
+  void TellAlerts();
+  void CheckToldAlerts();
   /// As a thread of the dispatcher's would, between two ticks.
   void SendFromBuffer();
   StoreFaults RandomStoreFaults();
@@ -140,7 +145,9 @@ class World {
   Dice
       limit_dice_;  // apart, so that a schedule without limits is the same as before there were any
   bool limited_ = false;
-  Dice fleet_dice_;  // apart, too
+  Dice fleet_dice_;                        // apart, too
+  Dice alert_dice_;                        // apart, too
+  std::optional<std::string> full_queue_;  // of alerts: it has room for a few
   SeededRandom engine_random_;
   SimClock clock_;
   Journal journal_;
@@ -174,6 +181,7 @@ World::World(const ScheduleOptions& options)
       dice_(options.seed),
       limit_dice_(options.seed ^ 0x11f17edU),
       fleet_dice_(options.seed ^ 0xf1ee7U),
+      alert_dice_(options.seed ^ 0xa1e27U),
       engine_random_(options.seed ^ 0x5eedU),
       journal_(options.trace),
       logger_(journal_),
@@ -213,6 +221,7 @@ World::World(const ScheduleOptions& options)
     engine_options_.defaults.start_timeout = dice_.Between(seconds(1), minutes(2));
     engine_options_.pending_timeout = dice_.Between(seconds(0), minutes(10));
   }
+  if (alert_dice_.Chance(400)) TellAlerts();
   limited_ = options.limits && limit_dice_.Chance(400);
   for (std::uint32_t pool = 0; limited_ && pool < kPools; ++pool)
     SetLimit(pool, 1 + static_cast<int>(limit_dice_.Below(kMostPermits)));
@@ -663,6 +672,45 @@ void World::SetLimit(std::uint32_t pool, int limit) {
   oracle_->SetLimit(name, limit);
 }
 
+task_queue::Queues& World::queues() {
+  if (disk_) return static_cast<store_sqlite::Database&>(*database_).queues();
+  return static_cast<store_memory::Database&>(*database_).queues();
+}
+
+void World::TellAlerts() {
+  auto& names = engine_options_.alert_queues;
+  if (alert_dice_.Chance(700)) names.emplace_back("headworks-alerts");
+  if (names.empty() || alert_dice_.Chance(500)) names.emplace_back("ops");
+  oracle_->ExpectAlerts(names);
+  if (!alert_dice_.Chance(200)) return;
+  full_queue_ = names.back();
+  if (!queues().admin().Configure(TenantId("public"), *full_queue_, {.max_depth = 2}))
+    journal_.Violated("a queue of alerts was not configured");
+}
+
+/// Each failure is one item of each queue, whatever crashed and was sent again.
+void World::CheckToldAlerts() {
+  for (const std::string& queue : engine_options_.alert_queues) {
+    std::set<std::string> missing = oracle_->alerts();
+    for (task_queue::ItemFilter filter{.limit = task_queue::kMaxBatch};;) {
+      const auto page = queues().admin().ListItems(TenantId("public"), queue, filter);
+      if (!page && page.error().code == Code::kNotFound) break;
+      if (!page) return journal_.Violated("alerts cannot be listed: " + page.error().message);
+      for (const auto& item : *page) {
+        filter.after = item.no;
+        if (missing.erase(item.id) == 0)
+          journal_.Violated(
+              fmt::format("alert {} is twice in queue {}, or tells of nothing", item.id, queue));
+      }
+      if (page->size() < filter.limit) break;
+    }
+    result_.alerts += oracle_->alerts().size() - missing.size();
+    const std::size_t told = oracle_->alerts().size() - missing.size();
+    if (!missing.empty() && (queue != full_queue_ || told < 2))
+      journal_.Violated(fmt::format("alert {} is not in queue {}", *missing.begin(), queue));
+  }
+}
+
 void World::ChangeLimit() {
   // A round that is on its way was made under the limit that held then.
   if (weather_.doubtful || (process_ && engine::EnginePeer::MayWriteYet(*process_->engine))) return;
@@ -828,6 +876,7 @@ void World::CheckEnd() {
   if (const auto held = database_->limits().ListAllPermits(); !held || !held->empty())
     journal_.Violated("I9 permits are held when all is over");
   if (!AllEnded()) journal_.Violated("the inbox is not empty");
+  CheckToldAlerts();
   for (const auto& key : inbox_keys_) {
     const auto answer = database_->inbox().GetAnswer(TenantId("public"), key);
     if (!answer || !*answer) journal_.Violated("a message was never answered: " + key);

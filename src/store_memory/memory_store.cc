@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <ranges>
 #include <unordered_set>
 
@@ -22,8 +23,14 @@ using store::InboxRow;
 
 Error NoRun(RunNo run) { return {Code::kNotFound, fmt::format("no run {}", run.value)}; }
 
-bool IsHot(const RunHeader& h) { return h.wake_at != kNever && h.stuck_reason.empty(); }
-HotKey HotKeyOf(const RunHeader& h) { return {-h.priority, h.run_no}; }
+bool IsDueOnce(const RunHeader& h) { return h.wake_at != kNever && h.stuck_reason.empty(); }
+DueKey DueKeyOf(const RunHeader& h) {
+  return {h.tenant, std::max(h.wake_at, Instant{}), -h.priority, h.run_no};
+}
+/// After all of the tenant's.
+DueKey LastDueKeyOf(const TenantId& tenant) {
+  return {tenant, Instant::max(), std::numeric_limits<int>::max(), RunNo()};
+}
 
 bool IsActive(const RunHeader& h, const TenantId& tenant,
               const store::RunQuery::ActiveFilter& filter) {
@@ -172,17 +179,33 @@ class MemoryStore final : public Database,
     return image;
   }
 
-  Result<std::vector<RunHeader>> ListDue(std::span<const Shard> shards, Instant until,
-                                         std::optional<DueAfter> after,
+  Result<std::vector<TenantId>> ListDueTenants(std::span<const Shard> shards, Instant until,
+                                               const TenantId& after, std::size_t limit) override {
+    HEADWORKS_TRY(store::CheckShards(shards));
+    const std::lock_guard lock(s_.mutex);
+    std::vector<TenantId> tenants;
+    auto it = s_.due.upper_bound(LastDueKeyOf(after));
+    while (it != s_.due.end() && tenants.size() < limit) {
+      const TenantId& tenant = std::get<TenantId>(*it);
+      const auto end = s_.due.upper_bound(LastDueKeyOf(tenant));
+      if (std::any_of(it, end, [&](const DueKey& key) { return IsDue(key, shards, until); }))
+        tenants.push_back(tenant);
+      it = end;
+    }
+    return tenants;
+  }
+
+  Result<std::vector<RunHeader>> ListDue(const TenantId& tenant, std::span<const Shard> shards,
+                                         Instant until, const DueAfter& after,
                                          std::size_t limit) override {
+    HEADWORKS_TRY(store::CheckTenant(tenant));
     HEADWORKS_TRY(store::CheckShards(shards));
     const std::lock_guard lock(s_.mutex);
     std::vector<RunHeader> due;
-    auto it = after ? s_.hot.upper_bound({-after->priority, after->run}) : s_.hot.begin();
-    for (; it != s_.hot.end() && due.size() < limit; ++it) {
-      const RunHeader& h = s_.runs.at(it->second).header;
-      if (std::ranges::find(shards, h.shard) == shards.end()) continue;
-      if (h.wake_at <= until) due.push_back(h);
+    for (auto it = s_.due.upper_bound({tenant, after.wake_at, -after.priority, after.run});
+         it != s_.due.end() && due.size() < limit; ++it) {
+      if (std::get<TenantId>(*it) != tenant || std::get<Instant>(*it) > until) break;
+      if (IsDue(*it, shards, until)) due.push_back(s_.runs.at(std::get<RunNo>(*it)).header);
     }
     return due;
   }
@@ -570,6 +593,11 @@ class MemoryStore final : public Database,
     return {Code::kNotFound, fmt::format("no workflow {}::{}", name.package, name.workflow)};
   }
 
+  bool IsDue(const DueKey& key, std::span<const Shard> shards, Instant until) const {
+    const Shard shard = s_.runs.at(std::get<RunNo>(key)).header.shard;
+    return std::get<Instant>(key) <= until && std::ranges::find(shards, shard) != shards.end();
+  }
+
   GuardRow& At(Shard shard) { return s_.guards[static_cast<std::size_t>(shard.value)]; }
 
   Status CheckHeld(const Guard& guard) {
@@ -681,10 +709,10 @@ class MemoryStore final : public Database,
       s_.run_ids[{h.tenant, h.run_id.value}] = h.run_no;
       if (!h.start_key.empty()) s_.start_keys[{h.name, h.start_key}] = h.run_no;
     } else {
-      s_.hot.erase(HotKeyOf(row.header));
+      s_.due.erase(DueKeyOf(row.header));
       Update(row.header, h);
     }
-    if (IsHot(row.header)) s_.hot.insert(HotKeyOf(row.header));
+    if (IsDueOnce(row.header)) s_.due.insert(DueKeyOf(row.header));
     for (const auto& task : write.tasks) {
       TaskRow& stored = row.tasks[task.row.task];
       stored.row = task.row;
@@ -723,7 +751,7 @@ class MemoryStore final : public Database,
     const RunHeader& h = row->header;
     s_.run_ids.erase({h.tenant, h.run_id.value});
     s_.start_keys.erase({h.name, h.start_key});
-    s_.hot.erase(HotKeyOf(h));
+    s_.due.erase(DueKeyOf(h));
     std::erase_if(s_.permits, [&](const auto& entry) {
       return entry.second.tenant == key.tenant && entry.second.run == key.run;
     });

@@ -53,8 +53,8 @@ using PermitKey = std::tuple<TenantId, RunNo, Epoch>;
 using WorkerKey = std::tuple<TenantId, std::string, std::string>;
 /// By concurrency key, then when it was.
 using RunStart = std::tuple<model::Namespace, std::string, Instant, RunNo>;
-/// In ListDue's order: highest priority first, then run number.
-using HotKey = std::pair<int, RunNo>;  // (-priority, run)
+/// In ListDue's order, tenant by tenant: when to be woken, -priority, run.
+using DueKey = std::tuple<TenantId, Instant, int, RunNo>;
 
 /// A queue, its items, and where to find them.
 struct QueueOnDisk {
@@ -75,7 +75,7 @@ class Storage {
   std::map<RunNo, RunRow> runs;
   std::map<TenantKey, RunNo> run_ids;
   std::map<StartKey, RunNo> start_keys;
-  std::set<HotKey> hot;  // to be woken at some time, and not stuck
+  std::set<DueKey> due;  // to be woken at some time, and not stuck
   std::int64_t next_run_no = 1;
 
   std::map<std::int64_t, store::InboxRow> inbox;

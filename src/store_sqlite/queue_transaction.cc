@@ -310,12 +310,17 @@ Result<Polled> QueueTransaction::Poll(const task_queue::PollRequest& request) {
     HEADWORKS_ASSIGN(std::int64_t next_no, NextNo());
     for (ItemRecord& item : items) {
       StartDelivery(row_, item, ClaimNo(next_no++), request, now_);
+      auto payload = Payload(item.no);
+      if (!payload && payload.error().code == Code::kCorrupt) {  // it holds up no other (I11)
+        HEADWORKS_TRY(SetAside(item, payload.error().message));
+        continue;
+      }
+      if (!payload) return Error(payload.error());
       HEADWORKS_TRY(Update(item));
-      HEADWORKS_ASSIGN(std::string payload, Payload(item.no));
       polled.items.push_back(
           {{item.no, item.claim},
            std::move(item.id),
-           std::move(payload),
+           *std::move(payload),
            item.priority,
            item.attempts,
            item.max_attempts > 0 ? item.max_attempts : row_.record.settings.max_attempts,
@@ -327,8 +332,21 @@ Result<Polled> QueueTransaction::Poll(const task_queue::PollRequest& request) {
   if (!items.empty() || ended > 0) HEADWORKS_TRY(Store());
   if (items.empty()) {
     HEADWORKS_ASSIGN(polled.next, UntilNext());
+  } else if (polled.items.empty()) {
+    polled.next = Duration();  // others may be whole
   }
   return polled;
+}
+
+Status QueueTransaction::SetAside(ItemRecord& item, const std::string& why) {
+  HEADWORKS_TRY(task_queue::Settle(
+      row_, item,
+      {.claim = {item.no, item.claim},
+       .kind = task_queue::Settlement::Kind::kReject,
+       .reason = why},
+      [](std::string_view reason) { return std::string(reason); }, now_));
+  damaged_.push_back(why);
+  return Update(item);
 }
 
 Result<std::vector<Result<ItemState>>> QueueTransaction::Settle(

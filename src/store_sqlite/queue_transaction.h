@@ -31,7 +31,10 @@ class QueueTransaction {
   /// As many as there is room for; returns how many were left out.
   Result<std::size_t> EnqueueWhatFits(std::span<const task_queue::NewItem> items,
                                       std::span<const std::int64_t> digests);
+  /// An item that is damaged is dead from now on: see `damaged`.
   Result<task_queue::Polled> Poll(const task_queue::PollRequest& request);
+  /// What is wrong with items that were set aside.
+  const std::vector<std::string>& damaged() const { return damaged_; }
   Result<std::vector<Result<task_queue::ItemState>>> Settle(
       std::span<const task_queue::Settlement> settlements, const task_queue::Redactor& redact);
   Result<std::vector<Status>> Extend(std::span<const task_queue::Claim> claims,
@@ -101,6 +104,8 @@ class QueueTransaction {
   Result<std::optional<task_queue::ItemRecord>> Find(task_queue::ItemNo no);
   Result<std::optional<task_queue::ItemRecord>> FindId(std::string_view id);
   Result<std::string> Payload(task_queue::ItemNo no);
+  /// One that was claimed becomes dead.
+  Status SetAside(task_queue::ItemRecord& item, const std::string& why);
   Result<Items> Fitting(const task_queue::ItemFilter& filter,
                         std::span<const task_queue::ItemState> usual, std::size_t limit);
   template <typename Change>
@@ -112,6 +117,7 @@ class QueueTransaction {
   const std::string queue_;
   const task_queue::QueueTime now_;
   task_queue::QueueRow row_;
+  std::vector<std::string> damaged_;
 };
 
 }  // namespace headworks::store_sqlite

@@ -105,7 +105,18 @@ Result<std::vector<Enqueued>> SqliteQueues::Enqueue(const TenantId& tenant, std:
 
 Result<Polled> SqliteQueues::Poll(const task_queue::PollRequest& request) {
   HEADWORKS_TRY(task_queue::CheckPoll(request));
-  return Write(request.tenant, request.queue, [&](QueueTransaction& t) { return t.Poll(request); });
+  std::vector<std::string> damaged;
+  auto polled = Write(request.tenant, request.queue, [&](QueueTransaction& t) {
+    auto answer = t.Poll(request);
+    damaged = t.damaged();
+    return answer;
+  });
+  if (polled)
+    for (const std::string& why : damaged)
+      core_.logger().Error(
+          "a damaged item is set aside as dead",
+          {{"tenant", request.tenant.value}, {"queue", request.queue}, {"error", why}});
+  return polled;
 }
 
 Result<std::vector<Result<ItemState>>> SqliteQueues::Settle(
@@ -234,8 +245,50 @@ Result<std::vector<ItemRecord>> SqliteQueues::ListDead(const TenantId& tenant,
 
 // ---- Within transactions of others
 
+namespace {
+
+/// Whether the store itself is at fault, so that nothing of the round can be written.
+bool IsOfTheStore(Code code) { return code == Code::kUnavailable || code == Code::kAtCapacity; }
+
+/// Items of one queue: all that there is room for, or, where one cannot be written, none.
+Result<std::size_t> EnqueueBatch(Connection& c, const task_queue::QueueTime& now,
+                                 const store::QueuedItem& first, std::span<const NewItem> batch) {
+  HEADWORKS_TRY(c.Run("SAVEPOINT items"));
+  auto left = QueueTransaction(c, first.tenant, first.queue, now)
+                  .EnqueueWhatFits(batch, task_queue::Digests(batch));
+  if (!left && !IsOfTheStore(left.error().code) && sqlite3_get_autocommit(c.handle()) == 0)
+    HEADWORKS_TRY(c.Run("ROLLBACK TO items"));
+  if (sqlite3_get_autocommit(c.handle()) == 0) HEADWORKS_TRY(c.Run("RELEASE items"));
+  return left;
+}
+
+/// As far as they can be written: those that cannot are found by halving, and left out.
+Result<std::size_t> EnqueueSound(Connection& c, const task_queue::QueueTime& now,
+                                 const store::QueuedItem& first, std::span<const NewItem> batch,
+                                 Logger& log) {
+  auto left = EnqueueBatch(c, now, first, batch);
+  if (left || IsOfTheStore(left.error().code)) return left;
+  if (batch.size() == 1) {
+    log.Error("an item of a round cannot be written, and is left out",
+              {{"tenant", first.tenant.value},
+               {"queue", first.queue},
+               {"item", batch[0].id},
+               {"error", left.error().message}});
+    return 1;
+  }
+  std::size_t sum = 0;
+  const std::size_t middle = batch.size() / 2;
+  for (const auto half : {batch.first(middle), batch.subspan(middle)}) {
+    HEADWORKS_ASSIGN(const std::size_t of_half, EnqueueSound(c, now, first, half, log));
+    sum += of_half;
+  }
+  return sum;
+}
+
+}  // namespace
+
 Result<std::size_t> EnqueueRoundItems(Connection& connection, const QueueClock& clock,
-                                      std::span<const store::QueuedItem> items) {
+                                      std::span<const store::QueuedItem> items, Logger& log) {
   HEADWORKS_ASSIGN(const auto now, ReadQueueTime(connection, clock.Read(), true));
   std::size_t left_out = 0;
   while (!items.empty()) {
@@ -246,9 +299,7 @@ Result<std::size_t> EnqueueRoundItems(Connection& connection, const QueueClock& 
       batch.push_back({.id = item.id, .payload = item.payload, .max_attempts = item.max_attempts});
     }
     items = items.subspan(batch.size());
-    QueueTransaction queue(connection, first.tenant, first.queue, now);
-    HEADWORKS_ASSIGN(const std::size_t left,
-                     queue.EnqueueWhatFits(batch, task_queue::Digests(batch)));
+    HEADWORKS_ASSIGN(const std::size_t left, EnqueueSound(connection, now, first, batch, log));
     left_out += left;
   }
   return left_out;

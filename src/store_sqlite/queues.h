@@ -52,10 +52,10 @@ class QueueWatch {
   std::jthread thread_;  // last: stops first
 };
 
-/// Enqueues the items of a round within its transaction, as far as there is room; returns how many
-/// were left out.
+/// Enqueues the items of a round within its transaction, as far as there is room and they can be
+/// written (the log names those that cannot); returns how many were left out.
 Result<std::size_t> EnqueueRoundItems(Connection& connection, const QueueClock& clock,
-                                      std::span<const store::QueuedItem> items);
+                                      std::span<const store::QueuedItem> items, Logger& log);
 
 class SqliteQueues final : public task_queue::Queues,
                            public task_queue::TaskQueue,

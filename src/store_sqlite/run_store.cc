@@ -125,7 +125,8 @@ Status SqliteRunStore::Commit(const store::Round& round) {
   HEADWORKS_TRY(core_.Write([&](Connection& c) -> Status {
     HEADWORKS_TRY(WriteRound(c, round, core_.Monotonic() + round.lease_ttl, core_.boot_id()));
     if (!round.items.empty()) {
-      HEADWORKS_ASSIGN(left_out, EnqueueRoundItems(c, QueueClock(core_), round.items));
+      HEADWORKS_ASSIGN(left_out,
+                       EnqueueRoundItems(c, QueueClock(core_), round.items, core_.logger()));
     }
     if (round.now >= next_forgetting_) {
       HEADWORKS_ASSIGN(const bool more, ForgetOldAnswers(c, round.now));
@@ -134,7 +135,7 @@ Status SqliteRunStore::Commit(const store::Round& round) {
     return {};
   }));
   if (left_out > 0)
-    core_.logger().Warning("items of a round were left out: their queue is full",
+    core_.logger().Warning("items of a round were left out: their queue is full, or damaged",
                            {{"items", std::to_string(left_out)}, {"queue", round.items[0].queue}});
   return {};
 }
@@ -162,29 +163,40 @@ Result<store::RunImage> SqliteRunStore::LoadRun(const TenantId& tenant, RunNo ru
   });
 }
 
-Result<std::vector<model::RunHeader>> SqliteRunStore::ListDue(std::span<const Shard> shards,
-                                                              Instant until,
-                                                              std::optional<DueAfter> after,
+Result<std::vector<TenantId>> SqliteRunStore::ListDueTenants(std::span<const Shard> shards,
+                                                             Instant until, const TenantId& after,
+                                                             std::size_t limit) {
+  HEADWORKS_TRY(store::CheckShards(shards));
+  return core_.Read([&](Connection& c) -> Result<std::vector<TenantId>> {
+    std::vector<TenantId> tenants;
+    HEADWORKS_TRY(c.ForEach(
+        kDueTenants, [&](Row row) { tenants.push_back(row.Get<TenantId>(0)); }, after, until,
+        MaskOf(shards), limit));
+    return tenants;
+  });
+}
+
+Result<std::vector<model::RunHeader>> SqliteRunStore::ListDue(const TenantId& tenant,
+                                                              std::span<const Shard> shards,
+                                                              Instant until, const DueAfter& after,
                                                               std::size_t limit) {
+  HEADWORKS_TRY(store::CheckTenant(tenant));
   HEADWORKS_TRY(store::CheckShards(shards));
   const std::uint64_t mask = MaskOf(shards);
-  const std::int64_t priority = after ? after->priority : INT64_MAX;
-  const RunNo above = after ? after->run : RunNo();
   return core_.Read([&](Connection& c) -> Result<std::vector<model::RunHeader>> {
     std::vector<model::RunHeader> due;
     due.reserve(std::min(limit, kUsualPage));
     const auto read = [&](Row row) { return ReadHeader(row, due.emplace_back()); };
-    HEADWORKS_TRY(c.ForEach(kDueOfPriority, read, priority, above, mask, limit));
-    if (due.size() < limit) {
-      HEADWORKS_TRY(c.ForEach(kDueBelow, read, priority, mask, limit - due.size()));
+    if (after.wake_at >= Instant{} && after.wake_at <= until) {
+      HEADWORKS_TRY(c.ForEach(kDueOfPriority, read, tenant, after.wake_at, after.priority,
+                              after.run, mask, limit));
+      if (due.size() < limit)
+        HEADWORKS_TRY(c.ForEach(kDueBelow, read, tenant, after.wake_at, after.priority, mask,
+                                limit - due.size()));
     }
-    const std::size_t ordered = due.size();
-    HEADWORKS_TRY(c.ForEach(kDueByTime, read, until, priority, above, mask, limit));
-    if (due.size() > ordered) {
-      std::ranges::sort(due, {},
-                        [](const auto& run) { return std::pair(-run.priority, run.run_no); });
-      due.resize(std::min(due.size(), limit));
-    }
+    if (due.size() < limit && after.wake_at < until)
+      HEADWORKS_TRY(
+          c.ForEach(kDueLater, read, tenant, after.wake_at, until, mask, limit - due.size()));
     return due;
   });
 }

@@ -17,9 +17,11 @@ class SqliteRunStore final : public store::RunStore {
   Status Commit(const store::Round& round) override;
   Status Renew(std::span<const store::Guard> guards, Duration ttl) override;
   Result<store::RunImage> LoadRun(const TenantId& tenant, RunNo run) override;
-  Result<std::vector<model::RunHeader>> ListDue(std::span<const Shard> shards, Instant until,
-                                                std::optional<DueAfter> after,
-                                                std::size_t limit) override;
+  Result<std::vector<TenantId>> ListDueTenants(std::span<const Shard> shards, Instant until,
+                                               const TenantId& after, std::size_t limit) override;
+  Result<std::vector<model::RunHeader>> ListDue(const TenantId& tenant,
+                                                std::span<const Shard> shards, Instant until,
+                                                const DueAfter& after, std::size_t limit) override;
   Result<std::vector<Held>> ListHeld(std::span<const Shard> shards) override;
   Result<std::optional<model::RunHeader>> FindStartKey(const TenantId& tenant,
                                                        const model::Namespace& name,
@@ -36,34 +38,55 @@ class SqliteRunStore final : public store::RunStore {
   Instant next_forgetting_{};  // of old answers; under the writer's mutex
 };
 
-// ListDue.  Those that wait for nothing may be millions, so they are read in the order of their
-// index: first what is left of the priority of `after`, then what is below.  Those whose time has
-// come are few: they are sorted.
-#define HEADWORKS_SELECT_DUE          \
-  "SELECT " HEADWORKS_RUN_COLUMNS     \
-  " FROM run WHERE stuck_reason = ''" \
-  " AND wake_at < 9223372036854775807 AND "
+// ListDueTenants: from one tenant's first entry in the index to the next one's.  Most entries of a
+// tenant are passed over unread, which no DISTINCT would do.
+#define HEADWORKS_IS_DUE_ONCE "stuck_reason = '' AND wake_at < 9223372036854775807"
+#define HEADWORKS_NEXT_TENANT(after)                                                  \
+  "SELECT (SELECT tenant_id FROM run INDEXED BY run_due WHERE " HEADWORKS_IS_DUE_ONCE \
+  " AND tenant_id > " after " ORDER BY tenant_id LIMIT 1)"
+#define HEADWORKS_WITH_TENANTS(after)                      \
+  "WITH RECURSIVE tenant (id) AS (" HEADWORKS_NEXT_TENANT( \
+      after) " UNION ALL " HEADWORKS_NEXT_TENANT("id") " FROM tenant WHERE id IS NOT NULL) "
+inline constexpr const char* kDueTenants = HEADWORKS_WITH_TENANTS("?1")
+    "SELECT id FROM tenant WHERE id IS NOT NULL AND EXISTS (SELECT 1 FROM run INDEXED BY run_due "
+    "WHERE " HEADWORKS_IS_DUE_ONCE " AND tenant_id = id AND wake_at <= ?2 AND (?3 >> shard) & 1) "
+    "LIMIT ?4";
+
+// ListDue, in the order of the index: what is left of the time and priority of `after`, then of
+// that time, then what is to be woken later.  "Unlikely", or the planner would rather look through
+// all times below the last one, which the index's condition names.
+#define HEADWORKS_SELECT_DUE                                                                  \
+  "SELECT " HEADWORKS_RUN_COLUMNS " FROM run INDEXED BY run_due WHERE " HEADWORKS_IS_DUE_ONCE \
+  " AND tenant_id = ?1 AND "
 inline constexpr const char* kDueOfPriority = HEADWORKS_SELECT_DUE
-    "wake_at = 0 AND priority = ?1 AND run_no > ?2 AND (?3 >> shard) & 1 ORDER BY run_no LIMIT ?4";
+    "unlikely(wake_at = ?2) AND priority = ?3 AND run_no > ?4 AND (?5 >> shard) & 1 "
+    "ORDER BY run_no LIMIT ?6";
 inline constexpr const char* kDueBelow = HEADWORKS_SELECT_DUE
-    "wake_at = 0 AND priority < ?1 AND (?2 >> shard) & 1 ORDER BY priority DESC, run_no LIMIT ?3";
-inline constexpr const char* kDueByTime = HEADWORKS_SELECT_DUE
-    "wake_at > 0 AND wake_at <= ?1 AND (priority < ?2 OR (priority = ?2 AND run_no > ?3)) "
-    "AND (?4 >> shard) & 1 ORDER BY priority DESC, run_no LIMIT ?5";
+    "unlikely(wake_at = ?2) AND priority < ?3 AND (?4 >> shard) & 1 ORDER BY priority DESC, run_no "
+    "LIMIT ?5";
+inline constexpr const char* kDueLater = HEADWORKS_SELECT_DUE
+    "wake_at > ?2 AND wake_at <= ?3 AND (?4 >> shard) & 1 "
+    "ORDER BY wake_at, priority DESC, run_no LIMIT ?5";
+#undef HEADWORKS_SELECT_DUE
 
 // A run with live attempts is due at once, or stuck: of each there is an index.  It is named and
 // read first, because the planner does not know how few rows are in it.  A pending run has no
 // tasks.
-#define HEADWORKS_SELECT_HELD(index, condition)                                     \
-  "SELECT t.executor, r.run_no, count(*) FROM run r INDEXED BY " index              \
+#define HEADWORKS_SELECT_HELD(runs, condition)                                      \
+  "SELECT t.executor, r.run_no, count(*) FROM " runs                                \
   " CROSS JOIN task t ON t.tenant_id = r.tenant_id AND t.run_no = r.run_no "        \
   "WHERE (t.state IN (2, 3) OR t.zombie) AND (?1 >> r.shard) & 1 AND r.state <> 1 " \
   "AND " condition " GROUP BY t.executor, r.run_no"
-inline constexpr const char* kHeld = HEADWORKS_SELECT_HELD(
-    "run_due", "r.wake_at = 0 AND r.stuck_reason = '' AND r.wake_at < 9223372036854775807");
+inline constexpr const char* kHeld = HEADWORKS_WITH_TENANTS("''") HEADWORKS_SELECT_HELD(
+    "tenant CROSS JOIN run r INDEXED BY run_due",
+    "r.tenant_id = tenant.id AND unlikely(r.wake_at = 0) AND r.stuck_reason = '' "
+    "AND r.wake_at < 9223372036854775807");
 inline constexpr const char* kHeldByStuck =
-    HEADWORKS_SELECT_HELD("run_stuck", "r.stuck_reason <> ''");
+    HEADWORKS_SELECT_HELD("run r INDEXED BY run_stuck", "r.stuck_reason <> ''");
 #undef HEADWORKS_SELECT_HELD
+#undef HEADWORKS_WITH_TENANTS
+#undef HEADWORKS_NEXT_TENANT
+#undef HEADWORKS_IS_DUE_ONCE
 
 // SQLite writes an index anew for every column of it that a statement names, changed or not: so a
 // run that stays where it is in the lists has a statement that names none of theirs.

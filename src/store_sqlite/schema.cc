@@ -424,6 +424,14 @@ CREATE TABLE worker_order (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
+// Each tenant's due runs lie together, in the order in which they are admitted.  The index keeps
+// its name, by which older programs read it.
+constexpr const char* kLevel8 = R"sql(
+DROP INDEX run_due;
+CREATE INDEX run_due ON run (tenant_id, wake_at, priority DESC, run_no)
+  WHERE stuck_reason = '' AND wake_at < 9223372036854775807;
+)sql";
+
 constexpr std::array kMigrations{
     Migration{1, 1, "runs, tasks, attempts, inbox, workflows", kLevel1},
     Migration{2, 1, "when and deadline of tasks", kLevel2},
@@ -432,6 +440,7 @@ constexpr std::array kMigrations{
     Migration{5, 1, "concurrency keys of runs", kLevel5},
     Migration{6, 1, "queues", kLevel6},
     Migration{7, 1, "workers", kLevel7},
+    Migration{8, 1, "due runs by tenant", kLevel8},
 };
 
 Result<Levels> ReadLevels(Connection& connection) {

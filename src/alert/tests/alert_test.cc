@@ -107,9 +107,6 @@ TEST(Alert, OnlyWhatFailedByItselfAndMayNotIsTold) {
   may_fail.allow_failure = true;
   EXPECT_FALSE(OfTask(Etl(), may_fail, Failed(Reason::kError), &last));
   EXPECT_FALSE(OfTask(Etl(), Load(), Failed(Reason::kMarked), nullptr));
-  auto zombie = last;
-  zombie.queued_at = {};
-  EXPECT_FALSE(OfTask(Etl(), Load(), Failed(Reason::kDeadline), &zombie));
 }
 
 TEST(Alert, ErrorIsRedactedAndCutBetweenCharacters) {

@@ -190,6 +190,25 @@ TEST_F(AlerterTest, FullQueueOfAlertsWaitsForRoomAndSaysSo) {
   EXPECT_EQ(alerter.trouble(), "");
 }
 
+TEST_F(AlerterTest, FullQueueOfAlertsHoldsUpNoOtherWay) {
+  ASSERT_TRUE(queues().admin().Configure(kTenant, "ops", {.max_depth = 1}));
+  Alerter alerter({kCommandQueue, "ops"}, queues(), nullptr, clock_, log_);
+  Kill("mail", 2'500);
+  Run(alerter);
+  EXPECT_EQ(Count(kCommandQueue, ItemState::kPending), 2'500);
+  EXPECT_EQ(alerter.figures().dead_letters, 2'500U);
+  EXPECT_NE(alerter.trouble(), "");
+  Kill("mail", 1);
+  Run(alerter);
+  EXPECT_EQ(Count(kCommandQueue, ItemState::kPending), 2'501);
+  ASSERT_TRUE(queues().admin().Configure(kTenant, "ops", {.max_depth = 10'000}));
+  Run(alerter);
+  EXPECT_EQ(Count("ops", ItemState::kPending), 2'501);
+  EXPECT_EQ(Count(kCommandQueue, ItemState::kPending), 2'501);
+  EXPECT_EQ(alerter.figures().dead_letters, 2'501U);
+  EXPECT_EQ(alerter.trouble(), "");
+}
+
 TEST_F(AlerterTest, AlertsThatDieAreNotToldOfThemselves) {
   Alerter alerter({kCommandQueue, "ops"}, queues(), nullptr, clock_, log_);
   Kill("ops", 1);
@@ -249,18 +268,26 @@ TEST_F(AlerterTest, FailingCommandIsTriedLaterWhileOthersGoFirstAndIsGivenUpVisi
   EXPECT_EQ(commands_.calls[1].env.at("ALERT_ITEM"), "i2");
   commands_.End();
   Run(alerter);
+  std::vector<Duration> pauses;
   Duration waited{};
   for (int attempt = 2; attempt <= kCommandAttempts; ++attempt) {
-    for (; !commands_.running() && waited < 1h; waited += 1s) {
+    Duration pause{};
+    for (; !commands_.running() && pause < 1h; pause += 1s) {
       clock_.Advance(1s);
       Run(alerter, 2);
     }
     ASSERT_TRUE(commands_.running()) << attempt;
+    pauses.push_back(pause);
+    waited += pause;
+    ASSERT_EQ(alerter.figures().given_up, 0U);
     commands_.End({CommandEnd::How::kFailed, "exit code 1"});
     Run(alerter, 2);
   }
-  EXPECT_GE(waited, 30s);  // 1 + 2 + 4 + 8 + 16
-  EXPECT_LE(waited, 40s);
+  pauses.resize(12);
+  EXPECT_EQ(pauses,
+            (std::vector<Duration>{1s, 2s, 4s, 8s, 16s, 32s, 64s, 128s, 256s, 300s, 300s, 300s}));
+  EXPECT_GE(waited, 24h);
+  EXPECT_LT(waited, 24h + 5min);
   clock_.Advance(1h);
   Run(alerter);
   EXPECT_FALSE(commands_.running());
@@ -273,6 +300,27 @@ TEST_F(AlerterTest, FailingCommandIsTriedLaterWhileOthersGoFirstAndIsGivenUpVisi
   ASSERT_EQ(queues().admin().Redrive(kTenant, kCommandQueue, {})->count, 1);
   Run(alerter);
   EXPECT_TRUE(commands_.running());
+}
+
+TEST_F(AlerterTest, CommandThatCannotBeStartedForAnHourIsRunOnceItCan) {
+  Alerter alerter({kCommandQueue}, queues(), &commands_, clock_, log_);
+  commands_.broken = true;
+  Kill("mail", 1);
+  for (Duration waited{}; waited < 1h; waited += 1s) {
+    Run(alerter, 1);
+    clock_.Advance(1s);
+  }
+  EXPECT_GT(commands_.calls.size(), 10U);
+  EXPECT_EQ(alerter.figures().given_up, 0U);
+  commands_.broken = false;
+  for (Duration waited{}; waited < kLongestRetry && !commands_.running(); waited += 1s) {
+    clock_.Advance(1s);
+    Run(alerter, 1);
+  }
+  ASSERT_TRUE(commands_.running());
+  commands_.End();
+  Run(alerter);
+  EXPECT_EQ(Count(kCommandQueue, ItemState::kCompleted), 1);
 }
 
 TEST_F(AlerterTest, CommandThatCannotBeStartedHasFailed) {

@@ -140,6 +140,49 @@ TEST_F(AlertsTest, StuckRunIsToldWithItsReason) {
   EXPECT_EQ(alerting_.stats().alerts_of_runs, 1U);
 }
 
+TEST_F(AlertsTest, AlertsCountTowardsTheRowsOfARound) {
+  constexpr std::size_t kMostRows = 60;
+  Engine bounded{{.owner = "bounded",
+                  .max_round_rows = kMostRows,
+                  .alert_queues = {"headworks-alerts", "ops"}},
+                 other_,
+                 taken_,
+                 evaluator_,
+                 clock_,
+                 random_,
+                 logger_,
+                 nullptr};
+  ASSERT_TRUE(alerting_.Close());
+  ASSERT_TRUE(bounded.Open());
+  const auto workflow = *model::Workflow::Create(Tasks("w", 1));
+  ASSERT_TRUE(other_.workflows().PutVersion(tenant_, workflow->version(),
+                                            workflow->canonical_json(), clock_.Now()));
+  const auto tick = [&](int times) {
+    for (; times > 0; --times) {
+      bounded.Tick();
+      clock_.Advance(std::chrono::milliseconds(10));
+    }
+  };
+  constexpr std::size_t kRuns = 40;
+  for (std::size_t i = 0; i < kRuns; ++i)
+    bounded.Start({.tenant = tenant_,
+                   .name = workflow->name(),
+                   .version = workflow->version(),
+                   .input = "{}"},
+                  [](const auto& started) { EXPECT_TRUE(started); });
+  tick(20);
+  ASSERT_EQ(taken_.taken.size(), kRuns);
+  other_.sent.clear();
+  for (const auto& attempt : taken_.taken)
+    bounded.Ended(attempt.key, {.verdict = Verdict::kFailed, .error = "no"});
+  tick(20);
+  EXPECT_EQ(Sent("ops").size(), kRuns);
+  // The last step may go past the bound: run, task, attempt, and two items of two rows each.
+  for (const store::Round& round : other_.sent)
+    EXPECT_LT(Rows(round) + 2 * round.items.size(), kMostRows + 7);
+  EXPECT_TRUE(bounded.Close());
+}
+
 TEST_F(AlertsTest, WhoConfiguresNoneWritesNone) {
   const auto answer = Start(*Put(Tasks("w", 1)));
   Tick(2);

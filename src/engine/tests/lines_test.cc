@@ -13,6 +13,7 @@ class LinesDispatcher final : public dispatcher::Dispatcher {
   using Line = std::pair<std::string, std::string>;  // tenant, queue
   std::uint32_t all = 20, of_tenant = 15, of_line = 10;
   bool others = true;
+  std::string only;  // the one line that takes any; empty = all do
   std::map<Line, std::deque<executor::Attempt>> taken;
   std::optional<executor::OfferResult> answer;  // of each offer; none = as its credit is
   int offers = 0, refused = 0;
@@ -69,7 +70,9 @@ class LinesDispatcher final : public dispatcher::Dispatcher {
     const auto here = taken.find({tenant, line});
     return {.all = left(all, Count({})),
             .tenant = left(of_tenant, Count(tenant)),
-            .line = left(of_line, here == taken.end() ? 0 : here->second.size()),
+            .line = !only.empty() && line != only
+                        ? 0
+                        : left(of_line, here == taken.end() ? 0 : here->second.size()),
             .others = others};
   }
 };
@@ -124,6 +127,14 @@ class LinesTest : public testing::Test {
         here.pop_front();
       }
     return done;
+  }
+
+  void EndAll() {
+    for (auto& [line, here] : dispatcher_.taken) {
+      for (const auto& attempt : here)
+        engine_->Ended(attempt.key, {.verdict = model::Verdict::kSucceeded});
+      here.clear();
+    }
   }
 
   ManualClock clock_;
@@ -300,6 +311,59 @@ TEST_F(LinesTest, OneThatIsOverdueInItsLineHoldsUpNoOther) {
   Start("b", "live", 30);
   EXPECT_EQ(Work("b", "live"), 30);
   EXPECT_EQ(Taken("a", "dead"), 1U);
+}
+
+/// One run of a task for each of so many queues, one at a time.
+std::shared_ptr<const model::Workflow> OneByOne(int queues) {
+  model::WorkflowDefinition definition;
+  definition.name = {.tenant = "a", .workflow = "one-by-one"};
+  definition.max_parallel = 1;
+  for (int t = 0; t < queues; ++t) {
+    definition.tasks.push_back(
+        {.id = "t" + std::to_string(t), .action = model::ExecAction{{"work"}}});
+    definition.tasks.back().queue = "q" + std::to_string(t % queues);
+  }
+  return *model::Workflow::Create(std::move(definition));
+}
+
+TEST_F(LinesTest, APlaceOfARunCostsTheSameHoweverManyLinesWaitForIt) {
+  const auto asked = [&](int queues) {
+    dispatcher_.taken.clear();
+    Start(OneByOne(queues));
+    Tick(5);
+    dispatcher_.asked.clear();
+    for (int ended = 0; ended < 20; ++ended) {
+      EndAll();
+      Tick(2);
+      EXPECT_EQ(engine_->stats().live_attempts, 1U);
+    }
+    int sum = 0;
+    for (const auto& [line, times] : dispatcher_.asked) sum += times;
+    for (; engine_->stats().live_attempts > 0; Tick(2)) EndAll();
+    return sum;
+  };
+  EXPECT_LE(asked(30), 60);
+  EXPECT_LE(asked(600), 60);
+}
+
+TEST_F(LinesTest, WhereLinesHaveNoCreditTheNextOfTheRunAreLetGo) {
+  Start(OneByOne(30));
+  ASSERT_EQ(Taken("a", "q0"), 1U);
+  for (const char* queue : {"q29", "q7", "q8"}) {
+    dispatcher_.only = queue;
+    EndAll();
+    Tick(2);  // one round ends it, the next one looks past all that are before
+    EXPECT_EQ(Taken("a", queue), 1U) << queue;
+    EXPECT_EQ(engine_->stats().live_attempts, 1U);
+  }
+  dispatcher_.only.clear();
+  int ended = 0;
+  for (; engine_->stats().live_attempts > 0; Tick(2)) {
+    EXPECT_EQ(engine_->stats().live_attempts, 1U);
+    EndAll();
+    ++ended;
+  }
+  EXPECT_EQ(ended, 27);
 }
 
 }  // namespace

@@ -85,6 +85,8 @@ class WatchedStore final : public store::Database,
   /// Commits, and then says that nobody knows.
   int replies_to_lose = 0;
   int loads = 0;
+  std::size_t listed = 0;  // rows of due runs
+  bool refuse_due = false;
   bool refuse_renewal = false;
   int pool_lists = 0;
   bool hide_permits = false;
@@ -126,10 +128,17 @@ class WatchedStore final : public store::Database,
     if (refuse_loads) return Error{Code::kUnavailable, "the disk is gone"};
     return inner_->runs().LoadRun(tenant, run);
   }
-  Result<std::vector<model::RunHeader>> ListDue(std::span<const Shard> shards, Instant until,
-                                                std::optional<DueAfter> after,
-                                                std::size_t limit) override {
-    return inner_->runs().ListDue(shards, until, after, limit);
+  Result<std::vector<TenantId>> ListDueTenants(std::span<const Shard> shards, Instant until,
+                                               const TenantId& after, std::size_t limit) override {
+    return inner_->runs().ListDueTenants(shards, until, after, limit);
+  }
+  Result<std::vector<model::RunHeader>> ListDue(const TenantId& tenant,
+                                                std::span<const Shard> shards, Instant until,
+                                                const DueAfter& after, std::size_t limit) override {
+    if (refuse_due) return Error{Code::kUnavailable, "the disk is gone"};
+    auto due = inner_->runs().ListDue(tenant, shards, until, after, limit);
+    if (due) listed += due->size();
+    return due;
   }
   Result<std::vector<Held>> ListHeld(std::span<const Shard> shards) override {
     return inner_->runs().ListHeld(shards);

@@ -89,7 +89,10 @@ TEST_P(FoundWithLimits, HoldsNow) {
 
 INSTANTIATE_TEST_SUITE_P(
     Seeds, FoundWithLimits,
-    testing::Values(Found{488,
+    testing::Values(Found{144,
+                          "a task that failed while its attempt was silent, and whose attempt was "
+                          "over in the same round, was told to nobody"},
+                    Found{488,
                           "a run that held permits was not loaded, because memory was full of runs "
                           "that waited for them"},
                     Found{1673,

@@ -422,7 +422,7 @@ std::vector<std::int64_t> Numbers(const Result<std::vector<model::RunHeader>>& d
 
 using Numbered = std::vector<std::int64_t>;
 
-TEST_P(Conformance, DueRunsComeByPriorityThenNumber) {
+TEST_P(Conformance, DueRunsComeByTimeThenPriorityThenNumber) {
   Own();
   Round round = NextRound();
   round.runs = {*DueRow(1, RunState::kPending, 0),
@@ -435,26 +435,76 @@ TEST_P(Conformance, DueRunsComeByPriorityThenNumber) {
                 *DueRow(8, RunState::kPending, -7),
                 *DueRow(9, RunState::kPending, 9).Stuck(),
                 *DueRow(10, RunState::kRunning, 0),
-                *DueRow(11, RunState::kFailed, 1).WakeAt(kT0)};  // has a zombie
+                *DueRow(11, RunState::kFailed, 1).WakeAt(kT0),  // has a zombie
+                *DueRow(12, RunState::kPending, 3)};
   EXPECT_OK(Commit(round));
   const std::array shards{kShard};
-  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 100)), (Numbered{2, 6, 11, 1, 10, 8}));
-  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0 + Duration(1), {}, 100)),
-            (Numbered{2, 6, 11, 1, 3, 10, 8}));
-  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0 - Duration(1), {}, 100)), (Numbered{6, 1, 8}));
-  EXPECT_EQ(Text(runs().ListDue(shards, kT0, {}, 1)), Text(std::vector{round.runs[1].header}));
-  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 0)), Numbered{});
+  const auto due = [&](Instant until, const RunStore::DueAfter& after = {},
+                       std::size_t limit = 100) {
+    return Numbers(runs().ListDue(kTenant, shards, until, after, limit));
+  };
+  EXPECT_EQ(due(kT0), (Numbered{12, 1, 8, 2, 11, 10}));
+  EXPECT_EQ(due(kT0 + Duration(1)), (Numbered{12, 1, 8, 2, 11, 10, 3}));
+  EXPECT_EQ(due(kT0 - Duration(1)), (Numbered{12, 1, 8}));
+  EXPECT_EQ(due(Instant{}), (Numbered{12, 1, 8}));
+  EXPECT_EQ(due(Instant{} - Duration(1)), Numbered{});
+  EXPECT_EQ(Text(runs().ListDue(kTenant, shards, kT0, {}, 1)),
+            Text(std::vector{round.runs[11].header}));
+  EXPECT_EQ(due(kT0, {}, 0), Numbered{});
+  EXPECT_EQ(Numbers(runs().ListDue(kOtherTenant, shards, kT0, {}, 9)), (Numbered{6}));
+  EXPECT_CODE(runs().ListDue(TenantId(), shards, kT0, {}, 9), Code::kInvalidArgument);
+  // Behind what no run is: the time, the priority, the number.
+  EXPECT_EQ(due(kT0, {Instant{}, 2, RunNo(99)}), (Numbered{1, 8, 2, 11, 10}));
+  EXPECT_EQ(due(kT0, {Instant{}, -99, RunNo(0)}), (Numbered{2, 11, 10}));
+  EXPECT_EQ(due(kT0, {kT0, 1, RunNo(10)}), (Numbered{11, 10}));
+  EXPECT_EQ(due(kT0, {kT0 + Duration(1), 9, RunNo(0)}), Numbered{});
 
-  Numbered paged;
-  std::optional<RunStore::DueAfter> after;
-  for (;;) {
-    const auto page = runs().ListDue(shards, kT0, after, 2);
-    ASSERT_TRUE(page);
-    if (page->empty()) break;
-    for (const auto& due : *page) paged.push_back(due.run_no.value);
-    after = {page->back().priority, page->back().run_no};
+  for (const std::size_t limit : {1U, 2U, 4U}) {
+    Numbered paged;
+    RunStore::DueAfter after;
+    for (;;) {
+      const auto page = runs().ListDue(kTenant, shards, kT0, after, limit);
+      ASSERT_TRUE(page);
+      if (page->empty()) break;
+      for (const auto& run : *page) paged.push_back(run.run_no.value);
+      after = {page->back().wake_at, page->back().priority, page->back().run_no};
+    }
+    EXPECT_EQ(paged, (Numbered{12, 1, 8, 2, 11, 10})) << limit;
   }
-  EXPECT_EQ(paged, (Numbered{2, 6, 11, 1, 10, 8}));
+}
+
+TEST_P(Conformance, TenantsWithDueRunsAreEachListedOnce) {
+  Own();
+  const TenantId parked("parked"), stuck("stuck"), over("over");
+  Round round = NextRound();
+  round.runs = {*DueRow(1, RunState::kPending, 0).Of(kOtherTenant),
+                *DueRow(2, RunState::kPending, 0),
+                *DueRow(3, RunState::kRunning, 0).WakeAt(kT0),
+                *DueRow(4, RunState::kRunning, 0).WakeAt(kT0 + Duration(1)).Of(parked),
+                *DueRow(5, RunState::kPending, 0).Stuck().Of(stuck),
+                *DueRow(6, RunState::kSucceeded, 0).Of(over),
+                *DueRow(7, RunState::kRunning, 0).WakeAt(kNever).Of(over)};
+  for (auto& write : round.runs) {
+    if (write.header.state == RunState::kSucceeded) write.header.wake_at = kNever;
+  }
+  EXPECT_OK(Commit(round));
+  const std::array shards{kShard};
+  const auto tenants = [&](Instant until, const TenantId& after = {}, std::size_t limit = 9) {
+    std::string names;
+    for (const TenantId& tenant : runs().ListDueTenants(shards, until, after, limit).value())
+      names += tenant.value + " ";
+    return names;
+  };
+  EXPECT_EQ(tenants(kT0), "acme zeta ");
+  EXPECT_EQ(tenants(Instant{}), "acme zeta ");
+  EXPECT_EQ(tenants(kT0 + Duration(1)), "acme parked zeta ");
+  EXPECT_EQ(tenants(kT0, {}, 1), "acme ");
+  EXPECT_EQ(tenants(kT0, kTenant), "zeta ");
+  EXPECT_EQ(tenants(kT0, TenantId("b")), "zeta ");
+  EXPECT_EQ(tenants(kT0, kOtherTenant), "");
+  EXPECT_EQ(tenants(kT0, {}, 0), "");
+  EXPECT_EQ(runs().ListDueTenants(std::array{kOtherShard}, kT0, {}, 9)->size(), 0U);
+  EXPECT_CODE(runs().ListDueTenants({}, kT0, {}, 9), Code::kInvalidArgument);
 }
 
 TEST_P(Conformance, DueRunsAreOfTheShardsAsked) {
@@ -469,10 +519,11 @@ TEST_P(Conformance, DueRunsAreOfTheShardsAsked) {
                 *DueRow(2, RunState::kRunning, 0).On(kOtherShard),
                 *DueRow(3, RunState::kPending, 0).On(kOtherShard)};
   EXPECT_OK(runs().Commit(round));
-  EXPECT_EQ(Numbers(runs().ListDue(std::array{kShard}, kT0, {}, 9)), (Numbered{1}));
-  EXPECT_EQ(Numbers(runs().ListDue(std::array{kOtherShard}, kT0, {}, 9)), (Numbered{2, 3}));
-  EXPECT_EQ(Numbers(runs().ListDue(both, kT0, {}, 9)), (Numbered{1, 2, 3}));
-  EXPECT_CODE(runs().ListDue({}, kT0, {}, 9), Code::kInvalidArgument);
+  EXPECT_EQ(Numbers(runs().ListDue(kTenant, std::array{kShard}, kT0, {}, 9)), (Numbered{1}));
+  EXPECT_EQ(Numbers(runs().ListDue(kTenant, std::array{kOtherShard}, kT0, {}, 9)),
+            (Numbered{3, 2}));
+  EXPECT_EQ(Numbers(runs().ListDue(kTenant, both, kT0, {}, 9)), (Numbered{1, 3, 2}));
+  EXPECT_CODE(runs().ListDue(kTenant, {}, kT0, {}, 9), Code::kInvalidArgument);
 }
 
 TEST_P(Conformance, WhatExecutorsHoldIsCountedByRunAndAttempt) {
@@ -525,24 +576,24 @@ TEST_P(Conformance, RunLeavesAndEntersTheDueListAsItChanges) {
   RunWrite started = UpdateRun(h);
   started.relist = false;
   EXPECT_OK(Commit(started));
-  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 9)), (Numbered{1}));
+  EXPECT_EQ(Numbers(runs().ListDue(kTenant, shards, kT0, {}, 9)), (Numbered{1}));
   h.wake_at = kNever;
   EXPECT_OK(Commit(UpdateRun(h)));
-  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 9)), Numbered{});
+  EXPECT_EQ(Numbers(runs().ListDue(kTenant, shards, kT0, {}, 9)), Numbered{});
   h.wake_at = Instant{};
   h.priority = 3;
   EXPECT_OK(Commit(UpdateRun(h)));
-  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 9)), (Numbered{1}));
+  EXPECT_EQ(Numbers(runs().ListDue(kTenant, shards, kT0, {}, 9)), (Numbered{1}));
   h.stuck_reason = "poison";
   EXPECT_OK(Commit(UpdateRun(h)));
-  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 9)), Numbered{});
+  EXPECT_EQ(Numbers(runs().ListDue(kTenant, shards, kT0, {}, 9)), Numbered{});
   h.stuck_reason.clear();
   EXPECT_OK(Commit(UpdateRun(h)));
-  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 9)), (Numbered{1}));
+  EXPECT_EQ(Numbers(runs().ListDue(kTenant, shards, kT0, {}, 9)), (Numbered{1}));
   SetState(h, RunState::kSucceeded);
   h.wake_at = kNever;
   EXPECT_OK(Commit(UpdateRun(h)));
-  EXPECT_EQ(Numbers(runs().ListDue(shards, kT0, {}, 9)), Numbered{});
+  EXPECT_EQ(Numbers(runs().ListDue(kTenant, shards, kT0, {}, 9)), Numbered{});
 }
 
 }  // namespace

@@ -222,6 +222,7 @@ std::string Text(const Permit& p) {
 }
 
 std::string Text(const Instant& instant) { return std::to_string(Micros(instant)); }
+std::string Text(const TenantId& tenant) { return tenant.value; }
 std::string Text(const RunNo& run) { return std::to_string(run.value); }
 std::string Text(std::size_t count) { return std::to_string(count); }
 std::string Text(const std::string& text) { return "'" + text + "'"; }

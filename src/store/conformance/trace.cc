@@ -66,8 +66,12 @@ class Trace {
     }
     equal &= Both([&](Database& db) { return db.runs().ReadInbox(kShards, 0, 1000); });
     equal &= Both([&](Database& db) { return db.limits().ListAllPermits(); });
+    for (const TenantId& tenant : {kTenant, kOtherTenant}) {
+      equal &=
+          Both([&](Database& db) { return db.runs().ListDue(tenant, kShards, kNever, {}, 1000); });
+    }
     return equal &&
-           Both([&](Database& db) { return db.runs().ListDue(kShards, kNever, {}, 1000); });
+           Both([&](Database& db) { return db.runs().ListDueTenants(kShards, kNever, {}, 1000); });
   }
 
  private:
@@ -270,14 +274,17 @@ class Trace {
     const std::array one{AnyShard()};
     const auto shards = Chance(50) ? std::span<const Shard>(one) : std::span<const Shard>(kShards);
     const Instant until = AnyTime();
-    std::optional<RunStore::DueAfter> after;
-    if (Chance(50)) {
-      after.emplace();
-      after->priority = static_cast<int>(Below(3));
-      after->run = AnyRun();
-    }
+    RunStore::DueAfter after;
+    if (Chance(50))
+      after = {Chance(50) ? Instant{} : AnyTime(), static_cast<int>(Below(3)), AnyRun()};
     const auto limit = static_cast<std::size_t>(Below(6));
-    return Both([&](Database& db) { return db.runs().ListDue(shards, until, after, limit); });
+    const TenantId tenant = Tenant(), behind = Chance(50) ? TenantId() : Tenant();
+    return Both([&](Database& db) {
+             return db.runs().ListDue(tenant, shards, until, after, limit);
+           }) &&
+           Both([&](Database& db) {
+             return db.runs().ListDueTenants(shards, until, behind, limit);
+           });
   }
 
   bool ReadInbox() {

@@ -189,7 +189,7 @@ TEST(SqliteLevels, RunsOfTheFirstLevelAreFoundAfterwards) {
         "0, x'0103000000000000000000', '' FROM old"));
   }
   const auto db = MustOpen(folder.File("db"));
-  const auto due = db->runs().ListDue(std::array{kShard}, kT0, {}, 10);
+  const auto due = db->runs().ListDue(kTenant, std::array{kShard}, kT0, {}, 10);
   ASSERT_TRUE(due) << due.error().message;
   ASSERT_EQ(due->size(), 2U);
   EXPECT_EQ((*due)[0].run_no, RunNo(1));
@@ -213,6 +213,90 @@ TEST(SqliteLevels, WorkersComeToAFileOfBeforeAndItsRunsStay) {
   const store::WorkerRecord worker{.tenant = kTenant, .name = "w", .incarnation = "one"};
   EXPECT_OK(db->workers().WriteWorkers({&worker, 1}, kT0));
   EXPECT_EQ(*db->workers().ListWorkers(kTenant), std::vector{worker});
+}
+
+// A file as a program of level 7 left it, with runs that wait.
+TEST(SqliteLevels, DueRunsOfLevelSevenAreListedByTenant) {
+  const ScratchFolder folder;
+  {
+    auto seventh = Connection::Open(
+        folder.File("db"), {.flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, .vfs = {}});
+    ASSERT_TRUE(ApplyMigrations(**seventh, Migrations().first(7)));
+    ASSERT_TRUE((*seventh)->Script(
+        "WITH old (tenant, run_no, state, wake_at, finished_at, priority) AS (VALUES "
+        "('acme', 1, 1, 0, 0, 0), ('acme', 2, 2, 5, 0, 9), ('acme', 3, 1, 0, 0, 2), "
+        "('acme', 4, 3, 9223372036854775807, 7, 0), ('zeta', 5, 1, 0, 0, 0)) "
+        "INSERT INTO run SELECT tenant, run_no, 'id' || run_no, 'p', 'w', 'v', 7, 0, '', '', 0, 0, "
+        "NULL, NULL, NULL, NULL, state, 0, priority, 0, 1, 0, finished_at, 0, 0, 0, 0, 0, wake_at, "
+        "0, 0, 0, x'0103000000000000000000', '', NULL FROM old"));
+  }
+  const auto db = MustOpen(folder.File("db"));
+  const std::array shards{kShard};
+  std::string numbers;
+  const auto due = db->runs().ListDue(kTenant, shards, kT0, {}, 10);
+  ASSERT_TRUE(due) << due.error().message;
+  for (const auto& run : *due) numbers += std::to_string(run.run_no.value) + " ";
+  EXPECT_EQ(numbers, "3 1 2 ");
+  EXPECT_EQ(*db->runs().ListDueTenants(shards, kT0, {}, 10),
+            (std::vector{kTenant, store::conformance::kOtherTenant}));
+  // A program of before names the index; it may go on beside this one.
+  auto older = Connection::Open(folder.File("db"), {});
+  EXPECT_OK((*older)->ForEach(
+      "SELECT count(*) FROM run INDEXED BY run_due WHERE wake_at = 0 AND stuck_reason = '' "
+      "AND wake_at < 9223372036854775807",
+      [](Row row) { EXPECT_EQ(row.Get<int>(0), 3); }));
+}
+
+/// Steps of SQLite's machine that a call costs.
+std::int64_t StepsOf(Connection& connection, const std::function<void()>& call) {
+  std::int64_t steps = 0;
+  sqlite3_progress_handler(
+      connection.handle(), 1,
+      [](void* counter) {
+        ++*static_cast<std::int64_t*>(counter);
+        return 0;
+      },
+      &steps);
+  call();
+  sqlite3_progress_handler(connection.handle(), 0, nullptr, nullptr);
+  return steps;
+}
+
+TEST(SqliteFile, DueRunsCostWhatIsAnsweredHoweverManyWait) {
+  const ScratchFolder folder;
+  MustOpen(folder.File("db"));
+  auto connection = Connection::Open(folder.File("db"), {});
+  // Of each tenant: pending ones, others whose time has come at once, and some that are parked.
+  const auto fill = [&](int from, int to) {
+    EXPECT_OK(
+        (*connection)
+            ->Run("WITH RECURSIVE n (i) AS (SELECT ?1 UNION ALL SELECT i + 1 FROM n "
+                  "WHERE i < ?2) INSERT INTO run SELECT tenant, i * 10 + kind, tenant || i || "
+                  "'-' || kind, 'p', 'w', 'v', 7, 0, '', '', 0, 0, NULL, NULL, NULL, NULL, "
+                  "state, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, wake_at, 0, 0, 0, x'01', '', NULL "
+                  "FROM n, (SELECT 'a' AS tenant UNION SELECT 'b' UNION SELECT 'c'), "
+                  "(SELECT 1 AS kind, 1 AS state, 0 AS wake_at UNION SELECT 2, 2, 5 "
+                  "UNION SELECT 3, 2, 1000)",
+                  from, to));
+  };
+  const auto steps = [&] {
+    return StepsOf(**connection, [&] {
+      int rows = 0;
+      const auto count = [&](Row) { ++rows; };
+      const std::int64_t all = -1;
+      EXPECT_OK((*connection)->ForEach(kDueTenants, count, "", 10, all, 100));
+      EXPECT_EQ(std::exchange(rows, 0), 3);
+      EXPECT_OK((*connection)->ForEach(kDueOfPriority, count, "b", 0, 0, 20, all, 5));
+      EXPECT_OK((*connection)->ForEach(kDueBelow, count, "b", 0, 1, all, 5));
+      EXPECT_OK((*connection)->ForEach(kDueLater, count, "b", 0, 10, all, 5));
+      EXPECT_EQ(rows, 15);
+    });
+  };
+  fill(1, 20);
+  const std::int64_t few = steps();
+  EXPECT_GT(few, 0);
+  fill(21, 5'000);
+  EXPECT_EQ(steps(), few);
 }
 
 TEST(SqliteWorkers, OneDamagedRowIsToldAndHidesNoOther) {
@@ -372,10 +456,20 @@ TEST(SqliteFile, ListsReadNoMoreThanTheyAnswer) {
     EXPECT_EQ(plan.find("SCAN") != std::string::npos, scans_index) << plan;
     EXPECT_EQ(plan.find("TEMP B-TREE") != std::string::npos, sorts) << plan;
   };
-  uses(kDueOfPriority, "run_due (wake_at=? AND priority=? AND run_no>?)");
-  uses(kDueBelow, "run_due (wake_at=? AND priority<?)");
-  uses(kDueByTime, "run_due (wake_at>? AND wake_at<?)", true);
-  uses(kHeld, "SEARCH r USING INDEX run_due (wake_at=?)\nSEARCH t USING PRIMARY KEY", true);
+  uses(kDueOfPriority, "run_due (tenant_id=? AND wake_at=? AND priority=? AND run_no>?)");
+  uses(kDueBelow, "run_due (tenant_id=? AND wake_at=? AND priority<?)");
+  uses(kDueLater, "run_due (tenant_id=? AND wake_at>? AND wake_at<?)");
+  for (const auto& [sql, due] :
+       {std::pair(kDueTenants, "SEARCH run USING INDEX run_due (tenant_id=? AND wake_at<?)"),
+        std::pair(kHeld,
+                  "SEARCH r USING INDEX run_due (tenant_id=? AND wake_at=?)\n"
+                  "SEARCH t USING PRIMARY KEY")}) {
+    const std::string plan = PlanOf(**connection, sql);
+    EXPECT_NE(plan.find("SEARCH run USING INDEX run_due (tenant_id>?)"), std::string::npos) << plan;
+    EXPECT_NE(plan.find(due), std::string::npos) << plan;
+    EXPECT_EQ(plan.find("SCAN run"), std::string::npos) << plan;
+    EXPECT_EQ(plan.find("SCAN r "), std::string::npos) << plan;
+  }
   uses(kHeldByStuck, "SCAN r USING INDEX run_stuck\nSEARCH t USING PRIMARY KEY", true);
   uses(ListStatement({}), "PRIMARY KEY (tenant_id=? AND run_no<?)");
   uses(ListStatement({.workflow = "a"}), "run_workflow (tenant_id=? AND workflow=? AND run_no<?)");

@@ -25,6 +25,8 @@ namespace headworks::store_sqlite {
 namespace {
 
 using store::conformance::kTenant;
+using store::conformance::NewRun;
+using store::conformance::PlainHeader;
 using task_queue::ClaimedItem;
 using task_queue::Enqueued;
 using task_queue::NewItem;
@@ -108,17 +110,64 @@ TEST(SqliteQueue, ClockThatWentBackBetweenBootsHidesNothingFromAList) {
   EXPECT_EQ(db->queues().admin().Purge(kTenant, "q", {})->count, 1);
 }
 
-TEST(SqliteQueue, ItemWithoutPayloadIsNamedAndCanBePurged) {
+class LinesOfErrors final : public Logger {
+ public:
+  void Write(LogLevel level, std::string_view message, Fields fields) override {
+    if (level < LogLevel::kWarning) return;
+    lines += std::string(message) + "\n";
+    for (const auto& [name, value] : fields) lines += std::string(value) + "\n";
+  }
+  std::string lines;
+};
+
+TEST(SqliteQueue, ItemWithoutPayloadIsSetAsideAndHoldsUpNoOther) {
   const ScratchFolder folder;
-  const auto db = MustOpen(folder.File("db"));
-  ASSERT_TRUE(Push(*db, 1, 1));
-  EXPECT_OK(Connection::Open(folder.File("db"), {}).value()->Script("DELETE FROM queue_payload"));
-  const auto polled = db->queues().tasks().Poll({.tenant = kTenant, .queue = "q"});
-  ASSERT_FALSE(polled);
-  EXPECT_EQ(polled.error().code, Code::kCorrupt);
-  EXPECT_NE(polled.error().message.find("item 1 of queue 'q'"), std::string::npos);
+  LinesOfErrors log;
+  const auto db = MustOpen(folder.File("db"), {.logger = &log});
+  ASSERT_TRUE(Push(*db, 1, 3));
+  EXPECT_OK(Connection::Open(folder.File("db"), {})
+                .value()
+                ->Script("DELETE FROM queue_payload WHERE item_no = 1"));
+  const auto first = db->queues().tasks().Poll({.tenant = kTenant, .queue = "q"});
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_TRUE(first->items.empty());
+  EXPECT_EQ(first->next, Duration());  // there are others
+  EXPECT_NE(log.lines.find("item 1 of queue 'q' has lost its payload"), std::string::npos);
+  EXPECT_EQ(Claim(*db, 3).size(), 2U);
+  const auto dead =
+      db->queues().admin().ListItems(kTenant, "q", {.states = {task_queue::ItemState::kDead}});
+  ASSERT_EQ(dead->size(), 1U);
+  EXPECT_NE(dead->front().reason.find("lost its payload"), std::string::npos);
   EXPECT_EQ(db->queues().admin().Purge(kTenant, "q", {})->count, 1);
   EXPECT_EQ(Claim(*db, 1).size(), 0U);
+}
+
+// An alert that cannot be written, in one of the queues that it goes to: the round is committed.
+TEST(SqliteQueue, DamagedItemOfARoundIsLeftOutAndTheRoundStands) {
+  const ScratchFolder folder;
+  LinesOfErrors log;
+  const auto db = MustOpen(folder.File("db"), {.logger = &log});
+  ASSERT_TRUE(Push(*db, 1, 3));
+  // Numbers 2 and 3 are taken in this queue, and the counter does not know.
+  EXPECT_OK(Connection::Open(folder.File("db"), {})
+                .value()
+                ->Script("UPDATE store SET next_queue_no = 1; "
+                         "DELETE FROM queue_item WHERE item_no = 1; "
+                         "DELETE FROM queue_payload WHERE item_no = 1"));
+  Engine engine(*db);
+  ASSERT_TRUE(engine.Own());
+  store::Round round = engine.NextRound();
+  round.runs = {NewRun(PlainHeader(RunNo(1)))};
+  for (const char* id : {"a", "b", "c"})
+    round.items.push_back({.tenant = kTenant, .queue = "q", .id = id, .payload = "{}"});
+  round.items.push_back({.tenant = kTenant, .queue = "other", .id = "a", .payload = "{}"});
+  EXPECT_OK(db->runs().Commit(round));
+  EXPECT_OK(db->query().GetRun(kTenant, "1"));
+  EXPECT_EQ(db->queues().admin().ListItems(kTenant, "q", {})->size(), 3U);  // one of them new
+  EXPECT_EQ(db->queues().admin().ListItems(kTenant, "other", {})->size(), 1U);
+  EXPECT_NE(log.lines.find("an item of a round cannot be written, and is left out"),
+            std::string::npos);
+  EXPECT_NE(log.lines.find("is in use among the items of queue 'q'"), std::string::npos);
 }
 
 TEST(SqliteQueue, LongPollHearsWhatAnotherConnectionCommits) {

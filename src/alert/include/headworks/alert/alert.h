@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -20,8 +22,22 @@ namespace headworks::alert {
 
 /// Where alerts wait for the command.
 inline constexpr char kCommandQueue[] = "headworks-alerts";
-/// How often the command is run for an alert before it is given up.
-inline constexpr int kCommandAttempts = 6;
+/// A command that fails is run again after these, doubled from the first to the longest ...
+inline constexpr Duration kFirstRetry = std::chrono::seconds(1);
+inline constexpr Duration kLongestRetry = std::chrono::minutes(5);
+/// ... until that long after its first failure the alert is given up.
+inline constexpr Duration kGivenUpAfter = std::chrono::hours(24);
+constexpr Duration RetryDelay(int attempt) {  // 1-based: the one that failed
+  return std::min<Duration>(kFirstRetry * (1 << std::min(attempt - 1, 20)), kLongestRetry);
+}
+/// How often the command is run for an alert: 296 times.
+constexpr int CommandAttempts() {
+  int attempts = 1;
+  for (Duration waited{}; waited < kGivenUpAfter; waited += RetryDelay(attempts++)) {
+  }
+  return attempts;
+}
+inline constexpr int kCommandAttempts = CommandAttempts();
 /// Of an attempt's error.
 inline constexpr std::size_t kMaxErrorBytes = 1'024;
 
@@ -38,7 +54,7 @@ struct Alert {
 Alert OfDeadItem(const TenantId& tenant, std::string_view queue,
                  const task_queue::ItemRecord& item);
 /// A task that is written in a round: none unless it ended failed in it, not by hand, and may not
-/// fail.  `last`: its attempt that ended in the same round, if one did.
+/// fail.  `last`: its attempt that ended in the same round with a word of its own, if one did.
 std::optional<Alert> OfTask(const model::RunHeader& run, const model::Task& task,
                             const model::StoredTask& row, const model::AttemptRecord* last);
 /// A run that was set aside as stuck.

@@ -27,7 +27,7 @@ class Alerter {
   static constexpr Duration kInterval = std::chrono::seconds(1);
 
   /// `targets`: the queues that alerts go to.  `commands`: null where nothing is to be run.
-  Alerter(std::vector<std::string> targets, task_queue::Queues& queues, Commands* commands,
+  Alerter(const std::vector<std::string>& targets, task_queue::Queues& queues, Commands* commands,
           Clock& clock, Logger& log);
   ~Alerter();
   Alerter(const Alerter&) = delete;
@@ -42,7 +42,7 @@ class Alerter {
   void Close(Duration at_most);
 
   struct Figures {
-    /// Alerts of dead items.
+    /// Alerts of dead items, each counted once however many ways it is told.
     std::uint64_t dead_letters = 0;
     // Commands, and alerts that none was good for.
     std::uint64_t succeeded = 0, failed = 0, given_up = 0;

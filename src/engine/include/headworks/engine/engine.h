@@ -26,7 +26,9 @@
 #include "headworks/control/control.h"
 #include "headworks/dispatcher/dispatcher.h"
 #include "headworks/engine/active_runs.h"
+#include "headworks/engine/due_tenants.h"
 #include "headworks/engine/evaluator.h"
+#include "headworks/engine/held_tasks.h"
 #include "headworks/engine/pools.h"
 #include "headworks/engine/ready_queue.h"
 #include "headworks/engine/stats.h"
@@ -59,7 +61,7 @@ struct EngineOptions {
   bool start_tasks = true;
   std::uint32_t max_runs = 20'000;
   std::uint32_t max_task_states = 1'000'000;
-  /// Runs that are read from the store at once.
+  /// Runs that are read from the store in one round.
   std::size_t admit_batch = 1'000;
   ReadyOrder ready_order;
   std::size_t max_round_rows = 2'000;
@@ -199,8 +201,8 @@ class Engine final : public executor::AttemptSink,
     model::Changes changes;         // of the round under way
     std::optional<std::string> insert_input;
     std::vector<model::Changes::Offer> superseded;  // verdicts that came too late
-    /// Ready, but `max_parallel` attempts are live; by lane and line.
-    std::map<std::pair<std::size_t, std::string>, std::priority_queue<ReadyTask>> held;
+    /// By lane: ready, but `max_parallel` attempts are live.
+    std::map<std::size_t, HeldTasks> held;
     std::vector<model::TimerDue> due;  // timers that were due when the run was loaded
     std::map<TaskNo, Claim> claims;    // of attempts that run elsewhere
     bool touched = false;              // has changes in the round under way
@@ -250,6 +252,8 @@ class Engine final : public executor::AttemptSink,
     std::map<LineKey, std::deque<LiveRef>> deferred = {};
     /// Of a lane with lines: those for which the executor said "later", and until when, monotonic.
     std::map<LineKey, Duration> later = {};
+    /// Of a lane with lines: runs that may let more of their held tasks go.
+    std::set<RunNo> letting_go = {};
     std::uint32_t live = 0;  // attempts not yet settled
     bool troubled = false;   // the executor could not answer last time
     Duration recovered_at{0};
@@ -316,7 +320,6 @@ class Engine final : public executor::AttemptSink,
   void AddTimer(Timer timer);
   /// False: what it was armed for is over.
   bool IsWanted(const Timer& timer) const;
-  void WakeRun(const Timer& timer);
   void GatherStarted();
   /// False: the store did not answer, so it is to be done later.
   bool ApplyLate(const LateAnswer& late);
@@ -324,16 +327,28 @@ class Engine final : public executor::AttemptSink,
   Work DecodeInbox(const store::InboxRow& row);
   /// An event of a run in memory.
   Work EventOf(const Slot& slot, model::Event event) const;
-  void Admit();
-  /// False: the store did not answer, so it is to be done later.
-  bool AdmitRun(model::RunHeader run, Instant now);
-  bool HasRoom(std::uint32_t tasks) const;
   Duration NextDue() const;
   void Enqueue(Work work);
   void KeepLease();
   /// As far as this engine knows: nobody else can have taken over.
   bool OwnsShards() const { return !lost_ && clock_.Monotonic() < lease_end_; }
   void Publish();
+
+  // admission.cc
+  bool HasRoom(std::uint32_t tasks) const;
+  std::size_t RoomForRuns() const;
+  /// There are runs to look for, and nothing that stands against it but a store that did not
+  /// answer.
+  bool MayAdmit() const;
+  void Admit();
+  /// False: the store did not answer.
+  bool FindDueTenants();
+  /// As far as rows, room and task states allow; false: the store did not answer.
+  bool AdmitInTurn();
+  enum class Admission : std::uint8_t { kDone, kPassedOver, kNoRoom, kUnavailable };
+  /// `states` grows by what it costs to load.
+  Admission AdmitRun(model::RunHeader run, Instant now, std::size_t& states);
+  void WakeRun(const Timer& timer);
 
   // overdue.cc
   /// Its executor has taken it: from now on it is to start within its `start_timeout`.
@@ -378,11 +393,16 @@ class Engine final : public executor::AttemptSink,
   void ApplyToSlot(Slot& slot, CommandWork& command);
   bool Unstick(Work& work, CommandWork& command);
   Status StepSlot(Slot& slot, const model::Event& event);
+  /// Alerts of what failed are part of the round's rows; the step changed these tasks, and ended
+  /// these attempts, from there on.
+  void CountAlerts(const Slot& slot, std::size_t tasks, std::size_t attempts);
   void GrantCredit(std::vector<Work>& works);
   /// Of a lane with lines.
   void GrantLines(std::size_t lane, std::vector<Work>& works);
   /// Credit for one: it is queued, or waits for something else.
   void Grant(const ReadyTask& next, std::vector<Work>& works);
+  /// It was let go, and has had its turn: another of its line may be.
+  void CompetesNoMore(Slot& slot, TaskNo task);
   static bool AtMaxParallel(const Slot& slot);
   void QueueAgain(Slot& slot, TaskNo task);
   void MarkStuck();
@@ -542,6 +562,8 @@ class Engine final : public executor::AttemptSink,
   void Hold(Slot& slot, const ReadyTask& ready);
   /// Whether there was one that may compete for credit again.
   bool ReleaseHeld(Slot& slot);
+  /// What competes in this lane has no credit: whether there is another whose line may have some.
+  bool ReleaseOthers(std::size_t lane);
   void PushTimer(const Slot& slot, const model::Changes::Timer& timer, Instant now);
   Status ReserveRunNos();
   Result<RunNo> NextRunNo();
@@ -588,6 +610,7 @@ class Engine final : public executor::AttemptSink,
   std::vector<Work> after_commit_;                  // what it leads to
   std::map<Shard, bool> owned_;                     // what the store says of those looked up in it
   std::size_t round_states_ = 0;                    // task states that were read for it
+  Instant round_began_{};
   std::size_t round_rows_ = 0;
   std::size_t round_bytes_ = 0;
   bool grant_more_ = false;  // there may be credit for more than the round asked for
@@ -628,12 +651,11 @@ class Engine final : public executor::AttemptSink,
   Duration lease_end_{0};  // unless it is renewed
   bool renewal_failed_ = false;
   // Admission: runs in the store that are not in memory.
-  bool due_in_store_ = false;
-  bool due_again_ = false;  // something was added behind the scan
+  DueTenants due_;
+  std::optional<TenantId> due_tenants_after_;  // the next page of tenants that may have some
   bool memory_full_ = false;
   Duration admit_at_{0};
   Duration next_scan_{0};
-  std::optional<store::RunStore::DueAfter> due_after_;
   EngineStats stats_;
 };
 

@@ -63,7 +63,7 @@ class ReadyQueue {
   void Push(const TenantId& tenant, const ReadyTask& task);
   ReadyTask Pop();
 
-  /// For lanes with lines, in place of the above.
+  /// For lanes with lines, in place of the above.  May be called between two PopFromLines.
   void PushToLine(const TenantId& tenant, const std::string& line, const ReadyTask& task);
   /// The next one whose line has credit; nullopt: there is none, or too many had none.  A line that
   /// has none is not asked about again until Reopen.
@@ -94,9 +94,12 @@ class ReadyQueue {
     std::set<Head> open = {};  // of those that are not closed
     std::vector<Lines::iterator> closed = {};
     std::size_t asked = 0;  // found without credit since Reopen
+    bool passed_over = false;
+    bool idle = false;     // it was passed over because none of its lines was open
+    bool resumed = false;  // ... and one was since; passed_over_ still has it
   };
   using Tenants = std::map<std::string, Tenant, std::less<>>;
-  Tenant& TenantOf(const TenantId& tenant);
+  Tenants::iterator TenantOf(const TenantId& tenant);
   ReadyTask Take(Tasks& ready);
   /// One of its tasks was taken: the next has its turn if this one's is over.
   void TookTurn(Tenants::iterator tenant);

@@ -80,8 +80,8 @@ struct RunnerOptions {
   /// Ready tasks are queued by tenant in turn, within a tenant by priority, then by age.  Waiting
   /// so long counts as much as one step of priority; 0 = nothing.  Less fails Open.
   Duration priority_ageing = std::chrono::minutes(1);
-  /// Tasks that a tenant may queue in its turn, 1 to 1,000; those that are not named, 1.  Anything
-  /// else fails Open.
+  /// Tasks that a tenant may queue, and runs that come into memory, in its turn, 1 to 1,000; of
+  /// those that are not named, 1.  Anything else fails Open.
   std::map<std::string, std::uint32_t, std::less<>> tenant_weights;
 
   /// Pools of the tenant and how many permits each has, 0 to 1,000,000; these alone are declared by

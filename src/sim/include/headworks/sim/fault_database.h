@@ -86,9 +86,11 @@ class FaultDatabase final : public store::Database,
   Status Commit(const store::Round& round) override;
   Status Renew(std::span<const store::Guard> guards, Duration ttl) override;
   Result<store::RunImage> LoadRun(const TenantId& tenant, RunNo run) override;
-  Result<std::vector<model::RunHeader>> ListDue(std::span<const Shard> shards, Instant until,
-                                                std::optional<DueAfter> after,
-                                                std::size_t limit) override;
+  Result<std::vector<TenantId>> ListDueTenants(std::span<const Shard> shards, Instant until,
+                                               const TenantId& after, std::size_t limit) override;
+  Result<std::vector<model::RunHeader>> ListDue(const TenantId& tenant,
+                                                std::span<const Shard> shards, Instant until,
+                                                const DueAfter& after, std::size_t limit) override;
   Result<std::vector<Held>> ListHeld(std::span<const Shard> shards) override;
   Result<std::optional<model::RunHeader>> FindStartKey(const TenantId& tenant,
                                                        const model::Namespace& name,

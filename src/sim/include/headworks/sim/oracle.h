@@ -27,6 +27,10 @@ class Oracle {
 
   /// Starts carry the time of the wall clock, which is no measure for rates any more.
   void ClockJumped() { clock_jumped_ = true; }
+  /// Each round is to tell of what fails in it, once for each of these queues.
+  void ExpectAlerts(std::vector<std::string> queues) { alert_queues_ = std::move(queues); }
+  /// Ids of all that was to be told so far.
+  const std::set<std::string>& alerts() const { return alerts_; }
   /// From the next round on.
   void SetLimit(const std::string& pool, int limit) { limits_[pool] = limit; }
   void Committed(const store::Round& round, const Incarnation& by, int owner);
@@ -76,6 +80,8 @@ class Oracle {
                    const model::StoredTask& row);
   void CheckBudgets(const RunPicture& run, const TaskPicture& task, const model::StoredTask& row,
                     bool marked);
+  /// That the round tells of all that fails in it, and of nothing else.  Before its runs are noted.
+  void CheckAlerts(const store::Round& round);
   void CheckCounts(const RunPicture& run);
   void CheckMaxParallel(const RunPicture& run);
   std::ptrdiff_t CountActive(const RunPicture& of, bool with_key) const;
@@ -94,6 +100,8 @@ class Oracle {
   std::map<RunNo, RunPicture> runs_;
   std::map<std::string, RunNo> start_keys_;
   std::set<std::string> inputs_;  // each start request has an input of its own
+  std::vector<std::string> alert_queues_;
+  std::set<std::string> alerts_;
   std::map<std::string, int> limits_;
   std::map<std::pair<model::Namespace, std::string>, std::vector<store::RunWrite::Start>> starts_;
   bool clock_jumped_ = false;

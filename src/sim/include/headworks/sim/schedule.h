@@ -37,6 +37,8 @@ struct ScheduleResult {
   std::uint64_t rounds = 0;
   std::uint64_t crashes = 0;
   std::uint64_t runs = 0;
+  /// Items of queues of alerts.
+  std::uint64_t alerts = 0;
 };
 
 /// Runs one schedule to its end.  No state outside: may be called from several threads.

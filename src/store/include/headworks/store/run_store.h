@@ -140,8 +140,9 @@ struct Round {
   std::vector<std::int64_t> consumed;
   /// The latest answer to a key stands.  An answer to a row that still waits consumes it.
   std::vector<Answer> answers;
-  /// Enqueued in this order; one with a known id changes nothing.  What finds its queue full, or no
-  /// room for its queue, is left out, with a warning in the log: no round fails for it.
+  /// Enqueued in this order; one with a known id changes nothing.  What finds its queue full or
+  /// damaged, or no room for its queue, is left out, with a warning in the log: no round fails for
+  /// it.
   std::vector<QueuedItem> items;
   Instant now{};
 };
@@ -190,17 +191,27 @@ class RunStore {
 
   /// Tasks in order of number.  kNotFound if there is none.
   virtual Result<RunImage> LoadRun(const TenantId& tenant, RunNo run) = 0;
-  /// Runs of `shards` to look at: not stuck, with `wake_at` at or before `until`.  It is unset, so
-  /// the past, in pending ones and in those with live attempts or ready tasks, ended ones too.
-  /// Ordered by priority (high first), then run number; after `after` in that order, at most
-  /// `limit`.
+  /// Tenants for which ListDue has an answer, in order of id, after `after` (empty = from the
+  /// first), at most `limit`.  Costs what the tenants cost that have runs to be woken some time,
+  /// not what their runs do: a walk that goes from one tenant's entries in the index to the next
+  /// one's.
+  virtual Result<std::vector<TenantId>> ListDueTenants(std::span<const Shard> shards, Instant until,
+                                                       const TenantId& after,
+                                                       std::size_t limit) = 0;
+  /// A place in the list of due runs; as it is made, before all.
   struct DueAfter {
+    Instant wake_at = Instant::min();
     int priority = 0;
     RunNo run;
   };
-  virtual Result<std::vector<model::RunHeader>> ListDue(std::span<const Shard> shards,
-                                                        Instant until,
-                                                        std::optional<DueAfter> after,
+  /// Runs of one tenant and of `shards` to look at: not stuck, with `wake_at` at or before `until`.
+  /// It is unset, so the past, in pending ones and in those with live attempts or ready tasks,
+  /// ended ones too.  Ordered by `wake_at` (where it is unset: Instant{}, so first), then priority
+  /// (high first), then run number; after `after` in that order, at most `limit`.
+  /// Costs what the answer costs, however many runs are due: an index has this order.
+  virtual Result<std::vector<model::RunHeader>> ListDue(const TenantId& tenant,
+                                                        std::span<const Shard> shards,
+                                                        Instant until, const DueAfter& after,
                                                         std::size_t limit) = 0;
   /// What executors hold of runs of `shards`, stuck ones too: attempts that are not known to be
   /// over, zombies included.  Each executor once, by name.

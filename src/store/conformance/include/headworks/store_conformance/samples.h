@@ -46,6 +46,7 @@ std::string Text(const WorkflowRecord& record);
 std::string Text(const PoolRecord& p);
 std::string Text(const Permit& p);
 std::string Text(const Instant& instant);
+std::string Text(const TenantId& tenant);
 std::string Text(const RunNo& run);
 std::string Text(std::size_t count);
 std::string Text(const std::string& text);
