@@ -46,6 +46,7 @@
 #include "janitor.h"
 #include "lease_file.h"
 #include "metrics_table.h"
+#include "store_files.h"
 #include "store_resolver.h"
 #include "when_evaluator.h"
 #include "worker_roster.h"
@@ -316,13 +317,14 @@ Status Runner::Parts::OpenStores() {
     if (path.empty())
       return Error{Code::kInvalidArgument, "database_url 'sqlite:' needs a path: sqlite:PATH"};
     path = RealPath(path);
-    HEADWORKS_ASSIGN(auto opened, store_sqlite::Open(path, {.logger = logger}));
+    HEADWORKS_ASSIGN(auto opened,
+                     store_sqlite::Open(path, {.logger = logger, .create = options.create}));
     queues = &opened->queues();
     workers = &opened->workers();
     database = std::move(opened);
-    HEADWORKS_ASSIGN(logs, log_store_sqlite::OpenSqliteLogStore(path + "-logs"));
+    HEADWORKS_ASSIGN(logs, log_store_sqlite::OpenSqliteLogStore(LogsPath(path)));
     state_dir = path + "-state";
-    if (options.artifact_dir.empty()) options.artifact_dir = path + "-artifacts";
+    options.artifact_dir = ArtifactsPath(options, path);
   } else {
     return Error{Code::kInvalidArgument,
                  fmt::format("database_url '{}' is not known; write sqlite:PATH or memory:", url)};
@@ -352,13 +354,8 @@ void Runner::Parts::RemoveTraces(const DeletedRun& run) {
 
 /// What runs left that were deleted while nobody could remove it.
 void Runner::Parts::SweepArtifacts() {
-  const Status swept = artifacts->Sweep([this](const artifact_store::Owner& owner) -> Result<bool> {
-    if (closing) return Error{Code::kCancelled, "closing"};  // the next Open's
-    if (!own_artifacts) return true;                         // it may be another store's
-    const auto run = database->query().GetRun(owner.tenant, owner.run.value);
-    if (!run && run.error().code != Code::kNotFound) return Error(run.error());
-    return run.has_value();
-  });
+  const Status swept = headworks::SweepArtifacts(*artifacts, database->query(), own_artifacts,
+                                                 [this] { return closing.load(); });
   if (!swept && swept.error().code != Code::kCancelled)
     logger->Warning("artifacts of deleted runs cannot be removed",
                     {{"error", swept.error().message}});
@@ -752,6 +749,17 @@ void Runner::StopCommandsAt(Duration at) {
   if (parts_->process_executor) parts_->process_executor->KillAllAt(at);
 }
 
+Status Runner::CheckEngine() const {
+  const Parts& p = *parts_;
+  if (!p.engine) return {};
+  const auto stats = p.engine->stats();
+  if (!stats.lost) return {};
+  return Error{Code::kLeaseLost,
+               fmt::format("{}: this process may not write here any more, and its engine has "
+                           "stopped: {}",
+                           p.path.empty() ? p.options.database_url : p.path, stats.trouble)};
+}
+
 std::vector<ServiceHealth> Runner::Health() const {
   const Parts& p = *parts_;
   std::vector<ServiceHealth> all;
@@ -854,7 +862,8 @@ Status Runner::Shutdown() {
       if (!idle) (void)Drain(std::chrono::seconds(5)).has_value();  // their last words are stored
       p.loop->Stop();
     }
-    if (p.roster) p.roster->Close();  // before another engine writes the same rows
+    // Before another engine writes the same rows; of one that is at it already, no more is said.
+    if (p.roster && !p.engine->stats().lost) p.roster->Close();
     if (auto closed = p.engine->Close(); !closed && status) status = closed;
   }
   p.alerter.reset();
@@ -900,6 +909,7 @@ Result<RunResult> RunHandle::Wait(Duration timeout) const {
         HEADWORKS_ASSIGN(result.failures, runner_->Failures(run_, header.version));
         return result;
       }
+      HEADWORKS_TRY(runner_->CheckEngine());
       if (!header.stuck_reason.empty())
         return Error{Code::kInternal, "the run is stuck: " + header.stuck_reason};
     }

@@ -1,9 +1,13 @@
 """Bad days, as users have them: full and read-only disks, signals at the wrong moment, pauses."""
+import contextlib
+import datetime
 import os
 import pathlib
 import random
 import re
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -173,6 +177,199 @@ class SignalTest(chaos.ChaosCase):
         self.nothing_is_left()
 
 
+class OwnerTest(chaos.ChaosCase):
+    """Who holds the store is the kernel's affair, as long as nobody removes the file of the lock."""
+
+    def term(self):
+        with contextlib.closing(sqlite3.connect(self.store)) as store:
+            return store.execute("SELECT max(term) FROM guard").fetchone()[0]
+
+    def taken_over(self, *command):
+        """Has an engine stopped for three leases and its store taken: (it, its successor)."""
+        self.write("slow.yaml", SLOW)
+        old = self.start(*command, "--lease-ttl", "1s")
+        if command[0] == "up":
+            self.until_said(old, "engine is up")
+            self.hw("run", "slow.yaml", "--detach")
+        self.until_exists("a.here")
+        old.send_signal(signal.SIGSTOP)
+        self.let_live(old, 3.1)
+        os.unlink(f"{self.store}.lock")
+        term = self.term()
+        new = self.start("up", "--lease-ttl", "1s")
+        self.until(lambda: self.term() > term, "another engine owns the store")
+        old.send_signal(signal.SIGCONT)
+        return old, new
+
+    def goes_on(self, new):
+        self.until_said(new, "engine is up")
+        self.write("a.go", "")
+        self.until(lambda: self.run_state() == "succeeded", "the run goes on")
+        self.assertEqual(self.lines("ran"), ["a:1:1", "a:2:1", "b:3:1"])
+        a = self.json("runs", "show", "1")["tasks"][0]
+        self.assertEqual((a["tries"], a["losses"]), (1, 1), a)
+        new.send_signal(signal.SIGTERM)
+        self.ends(new, OK)
+        self.nothing_is_left()
+
+    def test_engine_whose_store_was_taken_stops_and_is_unavailable(self):
+        old, new = self.taken_over("up")
+        said = self.ends(old, UNAVAILABLE)
+        self.assertIn(f"headworks: {self.store}: this process may not write here any more", said)
+        self.assertIn("another engine took over", said)
+        self.goes_on(new)
+
+    def test_run_whose_store_was_taken_says_where_it_goes_on(self):
+        old, new = self.taken_over("run", "slow.yaml")
+        said = self.ends(old, UNAVAILABLE)
+        self.assertIn(f"headworks: {self.store}: this process may not write here any more", said)
+        self.assertIn("`headworks runs show 1`", said)
+        self.goes_on(new)
+
+
+class UnreadableTest(chaos.ChaosCase):
+    def change(self, sql, *values):
+        with contextlib.closing(sqlite3.connect(self.store)) as store, store:
+            store.execute(sql, values)
+
+    def test_run_whose_version_cannot_be_read_is_parked_and_others_go_on(self):
+        self.write("slow.yaml", SLOW)
+        self.write("other.yaml", SLOW.replace("name: slow", "name: other"))
+        engine = self.engine_up()
+        self.hw("run", "slow.yaml", "--detach")
+        self.hw("run", "other.yaml", "--detach")
+        self.until(lambda: len(self.lines("ran")) == 2, "both are under way")
+        engine.kill()
+        engine.wait()
+        with contextlib.closing(sqlite3.connect(self.store)) as store:
+            version, text = store.execute(
+                "SELECT v.version, v.canonical_json FROM workflow_version AS v JOIN run AS r "
+                "ON r.version = v.version WHERE r.run_no = 1").fetchone()
+        damaged = text[:len(text) // 2]
+        self.change("UPDATE workflow_version SET canonical_json = ? WHERE version = ?", damaged,
+                    version)
+        engine = self.engine_up()
+        self.until(lambda: self.json("runs", "list", "--state", "stuck"), "it is parked")
+        self.write("a.go", "")
+        self.until(lambda: self.run_state("2") == "succeeded", "the other goes on")
+        stuck, = self.json("runs", "list", "--state", "stuck")
+        self.assertEqual(stuck["run"], 1)
+        self.assertIn("cannot be read", stuck["stuck"])
+        for command in (["runs", "why", "1"], ["runs", "why", "1", "a"], ["runs", "show", "1"]):
+            said = self.hw(*command).stdout
+            self.assertIn("run 1: the run is stuck since", said)
+            self.assertIn("`headworks runs unstick 1` tries again", said)
+        self.assertIn("cannot be read", self.json("runs", "show", "1")["stuck"])
+        done = self.hw("runs", "unstick", "1", code=REFUSED)
+        self.assertIn("stuck", done.stderr)
+        self.change("UPDATE workflow_version SET canonical_json = ? WHERE version = ?", text, version)
+        self.hw("runs", "unstick", "1")
+        self.until(lambda: self.run_state("1") == "succeeded", "it goes on")
+        kinds = [event["kind"] for event in self.json("runs", "show", "1")["events"]]
+        self.assertEqual([kind for kind in kinds if "st" in kind and "uck" in kind],
+                         ["stuck", "stuck", "unstuck"])
+        engine.send_signal(signal.SIGTERM)
+        self.ends(engine, OK)
+        self.nothing_is_left()
+
+
+# Preloaded into a program, it adds a number of seconds, which lies in a file, to the wall clock.
+CLOCK = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static volatile long* offset;
+__attribute__((constructor)) static void Map(void) {
+  int fd = open(getenv("FAKE_CLOCK"), O_RDONLY);
+  void* at = mmap(0, 4096, PROT_READ, MAP_SHARED, fd, 0);
+  if (fd < 0 || at == MAP_FAILED) abort();
+  offset = at;
+}
+int clock_gettime(clockid_t id, struct timespec* time) {
+  int rc = (int)syscall(SYS_clock_gettime, id, time);
+  if (rc == 0 && id == CLOCK_REALTIME && offset) time->tv_sec += *offset;
+  return rc;
+}
+"""
+
+
+class ClockTest(chaos.ChaosCase):
+    def setUp(self):
+        super().setUp()
+        compiler = shutil.which("clang-19") or shutil.which("cc")
+        self.assertTrue(compiler, "no C compiler")
+        self.write("clock.c", CLOCK)
+        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", "clock.so", "clock.c"],
+                       cwd=self.dir, check=True)
+        (self.dir / "offset").write_bytes(bytes(4096))
+        self.env.update(LD_PRELOAD=str(self.dir / "clock.so"), FAKE_CLOCK=str(self.dir / "offset"))
+
+    def jump(self, seconds):
+        with open(self.dir / "offset", "r+b") as file:
+            file.write(seconds.to_bytes(8, sys.byteorder, signed=True))
+
+    def shown_time(self):
+        """By the clock of the program."""
+        clock, = [check for check in self.json("doctor") if check["check"] == "clock"]
+        return datetime.datetime.fromisoformat(clock["detail"]).timestamp()
+
+    def test_clock_that_jumps_an_hour_both_ways_ends_nothing_and_delays_nothing(self):
+        self.write("clock.yaml", f"""
+version: 1
+name: clock
+timeout: 50m
+tasks:
+  long:
+    run: "{gate('long')}; date +%s > long.at"
+    timeout: 50m
+    deadline: 55m
+  again:
+    run: |
+      date +%s%N >> again.at
+      test $HEADWORKS_TRY -ge 4
+    retry: {{max_attempts: 4, initial: 1s, max: 1s, jitter: 0}}
+  short:
+    needs: [again]
+    run: "sleep 300"
+    timeout: 2s
+    allow_failure: true
+""")
+        engine = self.engine_up("--lease-ttl", "1s")
+        run = self.json("run", "clock.yaml", "--detach")["run"]
+        self.until_exists("long.here")
+        began = time.monotonic()
+        for delay in ("1s", "4s"):
+            self.hw("queue", "push", "q", "1", "--id", delay, "--delay", delay)
+        claims = self.json("queue", "pull", "q", "--wait", "10s", "--visibility", "30m")
+        for hours in (1, -1, 0):
+            self.jump(hours * 3600)
+            self.assertAlmostEqual(self.shown_time(), time.time() + hours * 3600, delta=300)
+            self.let_live(engine, 1.2)
+        self.until(lambda: self.states(run)["short"] == "failed", "the short one is at its timeout")
+        took = time.monotonic() - began
+        # Three delays and a timeout, and what it takes to run five commands.
+        self.assertGreater(took, 4.5)
+        self.assertLess(took, 30)
+        tries = [int(line) / 1e9 for line in self.lines("again.at")]
+        self.assertEqual(len(tries), 4)
+        for before, after in zip(tries, tries[1:]):
+            self.assertGreater(after - before, 0.95, tries)
+        self.assertEqual(self.states(run)["long"], "running", "nothing ended it")
+        self.assertEqual([item["id"] for item in claims], ["1s"])
+        late = self.json("queue", "pull", "q", "--wait", "10s", "--visibility", "30m")
+        self.assertEqual([item["id"] for item in late], ["4s"], "neither lost, nor given out twice")
+        self.write("long.go", "")
+        self.until(lambda: self.run_state(run) == "succeeded", "it ends")
+        for task in self.json("runs", "show", run)["tasks"]:
+            self.assertEqual(task["losses"], 0, task)
+        engine.send_signal(signal.SIGTERM)
+        self.ends(engine, OK)
+
+
 class CommandTest(chaos.ChaosCase):
     def test_many_that_start_at_once_are_one_engine_and_its_followers(self):
         rng = random.Random(1)
@@ -237,7 +434,7 @@ class CommandTest(chaos.ChaosCase):
         engine = self.start("run", "large.yaml")
 
         def counts():
-            runs = self.json("runs", "list")
+            runs = self.runs()
             return runs[0]["counts"] if runs else {}
         self.until(lambda: counts().get("succeeded", 0) >= DONE, "it is under way")
         peak = self.peak_memory(engine)
