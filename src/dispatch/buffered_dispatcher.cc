@@ -7,6 +7,7 @@
 #include <exception>
 #include <utility>
 
+#include "headworks/executor/attempt_log.h"
 #include "headworks/executor/execution_status.h"
 
 namespace headworks::dispatch {
@@ -138,22 +139,30 @@ OfferResult BufferedDispatcher::Dispatch(const Attempt& attempt) {
 
 BufferedDispatcher::Entry& BufferedDispatcher::PutLocked(const Attempt& attempt, Duration now) {
   const Id id = IdOf(attempt.key);
-  Entry* entry = nullptr;
+  Entries::node_type node;
   if (spare_.empty()) {
-    entry = &entries_[id];
+    node = entries_.extract(entries_.try_emplace(id).first);
   } else {
-    Entries::node_type node = std::move(spare_.back());
+    node = std::move(spare_.back());
     spare_.pop_back();
     node.key() = id;
-    entry = &entries_.insert(std::move(node)).position->second;
   }
-  *entry = {.attempt = attempt,
-            .lane = ports_.inner.LaneOf(attempt.key.tenant, attempt.task()),
-            .taken_at = now};
-  ++lanes_[entry->lane].entries;
-  lanes_[entry->lane].queue.push_back(entry);
+  Entry& entry = node.mapped();
+  entry.attempt = attempt;  // into the memory that its texts have
+  entry.lane = ports_.inner.LaneOf(attempt.key.tenant, attempt.task());
+  entry.taken_at = now;
+  entry.cancelled = false;
+  return EnqueueLocked(std::move(node));
+}
+
+BufferedDispatcher::Entry& BufferedDispatcher::EnqueueLocked(Entries::node_type node) {
+  Entry& entry = entries_.insert(std::move(node)).position->second;
+  entry.sending = false;
+  Lane& lane = lanes_[entry.lane];
+  ++lane.entries;
+  lane.queue.push_back(&entry);
   DepthChangedLocked(+1);
-  return *entry;
+  return entry;
 }
 
 void BufferedDispatcher::Work(Lane& lane) {
@@ -191,36 +200,49 @@ BufferedDispatcher::Sent BufferedDispatcher::SendOne(Lane& lane) {
   const OfferResult result = Send(entry.attempt);
   ports_.metrics.Latency(ports_.clock.Monotonic() - entry.taken_at);
   const bool taken = result.disposition == Disposition::kDispatched;
-  // Before it leaves the buffer: whoever asks meanwhile hears that it is pending.
-  const bool told = taken || Tell(entry.attempt, result);
 
   lock.lock();
+  Entries::node_type sent = ExtractLocked(entries_.find(IdOf(entry.attempt.key)));
+  const bool told = taken || TellLate(lock, sent, result);
   --sending_;
   const bool recovered = taken && std::exchange(lane.troubled, false);
   if (result.disposition == Disposition::kTransient) lane.troubled = true;
-  std::optional<Attempt> over;
-  bool cancel = false;
-  if (!told && !closed_) {
-    entry.sending = false;
-    lane.queue.push_back(&entry);
-    DepthChangedLocked(+1);
-  } else {
-    if (!told) untold_.push_back(NameOf(entry.attempt));
-    cancel = taken && entry.cancelled;
-    over = TakeLocked(entries_.find(IdOf(entry.attempt.key)));
-  }
+  const bool cancel = taken && entry.cancelled;
   const bool room = RoomWantedLocked(lane);
   if (closed_ && sending_ == 0) quiet_.notify_all();
+  if (cancel || recovered) {
+    lock.unlock();
+    // It came before the executor knew what to cancel.
+    if (cancel) CancelInner(entry.attempt);
+    if (recovered)  // if it is not told: what waits comes back by itself, later
+      Guard("that an executor answers again could not be told", entry.attempt,
+            [&] { late_->HandleDispatchRecovery(entry.attempt.key); });
+    lock.lock();
+  }
+  if (sent) SpareLocked(std::move(sent));
   lock.unlock();
-  // It came before the executor knew what to cancel.
-  if (cancel) CancelInner(*over);
-  if (recovered)  // if it is not told: what waits comes back by itself, later
-    Guard("that an executor answers again could not be told", *over,
-          [&] { late_->HandleDispatchRecovery(over->key); });
-  if (room)
-    Guard("that the dispatch buffer has room could not be told", *over,
-          [&] { sink_->CapacityChanged(); });
+  if (room) TellRoom();
   return told ? Sent::kSent : Sent::kUntold;
+}
+
+bool BufferedDispatcher::TellLate(std::unique_lock<std::mutex>& lock, Entries::node_type& sent,
+                                  const OfferResult& result) {
+  // It has left the buffer: whoever hears this may offer it again before the call returns.  Whoever
+  // asks meanwhile hears that it is pending.
+  Entry& entry = sent.mapped();
+  telling_.push_back(&entry);
+  lock.unlock();
+  const bool told = Tell(entry.attempt, result);
+  lock.lock();
+  std::erase(telling_, &entry);
+  if (told) return true;
+  if (closed_)
+    untold_.push_back(NameOf(entry.attempt));
+  else if (const auto again = entries_.find(IdOf(entry.attempt.key)); again != entries_.end())
+    again->second.cancelled |= entry.cancelled;
+  else
+    EnqueueLocked(std::move(sent));
+  return false;
 }
 
 OfferResult BufferedDispatcher::Send(const Attempt& attempt) {
@@ -232,8 +254,8 @@ OfferResult BufferedDispatcher::Send(const Attempt& attempt) {
 }
 
 OfferResult BufferedDispatcher::AfterThrow(const Attempt& attempt, std::string_view what) {
-  ports_.log.Error("an offer threw; only its attempt is concerned",
-                   {{"attempt", NameOf(attempt)}, {"error", std::string(what)}});
+  executor::ForAttempt(ports_.log, attempt)
+      .Error("an offer threw; only its attempt is concerned", {{"error", std::string(what)}});
   const std::string cause = fmt::format("its executor threw: {}", what);
   // It may have happened all the same: a new epoch needs a definite no (I4).
   try {
@@ -250,17 +272,22 @@ OfferResult BufferedDispatcher::AfterThrow(const Attempt& attempt, std::string_v
 bool BufferedDispatcher::Tell(const Attempt& attempt, const OfferResult& result) {
   const auto thrown = ThrownBy([&] { late_->HandleDispatchFailure(attempt.key, result); });
   if (thrown)
-    ports_.log.Error("an answer could not be told; its attempt is sent again",
-                     {{"attempt", NameOf(attempt)},
-                      {"answer", std::string(model::DispositionName(result.disposition))},
-                      {"error", *thrown}});
+    executor::ForAttempt(ports_.log, attempt)
+        .Error("an answer could not be told; its attempt is sent again",
+               {{"answer", std::string(model::DispositionName(result.disposition))},
+                {"error", *thrown}});
   return !thrown;
 }
 
 template <typename Call>
 void BufferedDispatcher::Guard(std::string_view failure, const Attempt& attempt, const Call& call) {
   if (const auto thrown = ThrownBy(call))
-    ports_.log.Error(failure, {{"attempt", NameOf(attempt)}, {"error", *thrown}});
+    executor::ForAttempt(ports_.log, attempt).Error(failure, {{"error", *thrown}});
+}
+
+void BufferedDispatcher::TellRoom() {
+  if (const auto thrown = ThrownBy([&] { sink_->CapacityChanged(); }))
+    ports_.log.Error("that the dispatch buffer has room could not be told", {{"error", *thrown}});
 }
 
 void BufferedDispatcher::CancelInner(const Attempt& attempt) {
@@ -268,18 +295,28 @@ void BufferedDispatcher::CancelInner(const Attempt& attempt) {
         [&] { ports_.inner.Cancel(attempt); });
 }
 
-Attempt BufferedDispatcher::TakeLocked(Entries::iterator at) {
-  Entries::node_type node = entries_.extract(at);
-  Attempt attempt = std::move(node.mapped().attempt);
-  --lanes_[node.mapped().lane].entries;
-  spare_.push_back(std::move(node));
-  return attempt;
+BufferedDispatcher::Entries::node_type BufferedDispatcher::ExtractLocked(Entries::iterator at) {
+  --lanes_[at->second.lane].entries;
+  return entries_.extract(at);
 }
 
 Attempt BufferedDispatcher::WithdrawLocked(Entries::iterator at) {
   std::erase(lanes_[at->second.lane].queue, &at->second);
   DepthChangedLocked(-1);
-  return TakeLocked(at);
+  Entries::node_type node = ExtractLocked(at);
+  Attempt attempt = std::move(node.mapped().attempt);
+  SpareLocked(std::move(node));
+  return attempt;
+}
+
+void BufferedDispatcher::SpareLocked(Entries::node_type node) {
+  node.mapped().attempt.workflow = nullptr;  // the rest is used again
+  spare_.push_back(std::move(node));
+}
+
+bool BufferedDispatcher::IsToldLocked(const Id& id) const {
+  return std::ranges::any_of(telling_,
+                             [&](const Entry* entry) { return IdOf(entry->attempt.key) == id; });
 }
 
 void BufferedDispatcher::DepthChangedLocked(std::ptrdiff_t by) {
@@ -296,6 +333,8 @@ void BufferedDispatcher::Cancel(const Attempt& attempt) {
   std::unique_lock lock(mutex_);
   const auto at = entries_.find(IdOf(attempt.key));
   if (at != entries_.end()) at->second.cancelled = true;
+  for (Entry* told : telling_)
+    if (IdOf(told->attempt.key) == IdOf(attempt.key)) told->cancelled = true;
   if (at == entries_.end() || at->second.sending) {
     lock.unlock();
     return CancelInner(attempt);
@@ -312,7 +351,7 @@ void BufferedDispatcher::Cancel(const Attempt& attempt) {
     lock.unlock();
     lane.work.notify_one();
   }
-  if (room) sink_->CapacityChanged();
+  if (room) TellRoom();
 }
 
 Result<std::vector<executor::Inspection>> BufferedDispatcher::Inspect(
@@ -324,6 +363,8 @@ Result<std::vector<executor::Inspection>> BufferedDispatcher::Inspect(
     for (std::size_t i = 0; i < attempts.size(); ++i)
       if (const auto at = entries_.find(IdOf(attempts[i].key)); at != entries_.end())
         places[i] = at->second.sending ? Place::kSending : Place::kWaiting;
+      else if (IsToldLocked(IdOf(attempts[i].key)))
+        places[i] = Place::kSending;
   }
   auto known = ports_.inner.Inspect(attempts);
   auto answers = known ? *std::move(known)
@@ -350,7 +391,7 @@ void BufferedDispatcher::Settled(std::span<const Attempt> attempts) {
   }
   lock.unlock();
   ports_.inner.Settled(attempts);
-  if (room) sink_->CapacityChanged();
+  if (room) TellRoom();
 }
 
 Status BufferedDispatcher::Close(Duration timeout) {

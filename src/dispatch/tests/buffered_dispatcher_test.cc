@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <condition_variable>
+#include <deque>
 #include <future>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -548,6 +552,82 @@ TEST(DispatchMetrics, WhatWasDispatchedNeverFalls) {
   EXPECT_EQ(metrics.Read().dispatched, 1U);
   metrics.Latency(1ms);
   EXPECT_EQ(metrics.Read().dispatched, 2U);
+}
+
+TEST_F(BufferedDispatcherTest, WhatIsOfferedAgainWhileItsAnswerIsToldIsSentAgain) {
+  StartWithoutThreads(8);
+  bool full = true;
+  functions_.answer = [&](const Attempt&) {
+    return std::exchange(full, false) ? executor::NotTaken(DispatchError::kNoCapacity, "full")
+                                      : OfferResult{};
+  };
+  const Attempt attempt = Next();
+  sink_.before_late = [&](const model::AttemptKey&) {
+    EXPECT_TRUE(IsPending(attempt)) << "its answer is on its way";
+    EXPECT_EQ(buffer_->Dispatch(attempt).disposition, Disposition::kDispatched);
+    EXPECT_TRUE(IsPending(attempt));
+  };
+  EXPECT_EQ(buffer_->Dispatch(attempt).disposition, Disposition::kDispatched);
+  EXPECT_TRUE(buffer_->SendNext());
+  EXPECT_EQ(sink_.LateFor(attempt.key).size(), 1U);
+  EXPECT_TRUE(buffer_->SendNext()) << "it waits once more";
+  EXPECT_TRUE(functions_.taken.contains(attempt.key));
+  EXPECT_EQ(functions_.offered.size(), 2U);
+  EXPECT_EQ(metrics_.Read().depth, 0U);
+}
+
+TEST_F(BufferedDispatcherTest, WhatIsOfferedAgainWhileItsAnswerCannotBeToldIsSentOnce) {
+  StartWithoutThreads(8);
+  functions_.answer = [](const Attempt&) {
+    return executor::NotTaken(DispatchError::kNoCapacity, "full");
+  };
+  const Attempt attempt = Next();
+  bool throws = true;
+  sink_.before_late = [&](const model::AttemptKey&) {
+    if (!std::exchange(throws, false)) return;
+    EXPECT_EQ(buffer_->Dispatch(attempt).disposition, Disposition::kDispatched);
+    throw std::runtime_error("out of memory");
+  };
+  EXPECT_EQ(buffer_->Dispatch(attempt).disposition, Disposition::kDispatched);
+  EXPECT_TRUE(buffer_->SendNext());
+  EXPECT_EQ(metrics_.Read().depth, 1U);
+  EXPECT_TRUE(buffer_->SendNext());
+  EXPECT_FALSE(buffer_->SendNext());
+  EXPECT_EQ(sink_.LateFor(attempt.key).size(), 1U);
+}
+
+TEST_F(BufferedDispatcherTest, UnderLoadWhatIsDeferredAndOfferedAgainIsNeverLost) {
+  constexpr std::size_t kAttempts = 2'000;
+  std::mutex mutex;
+  std::condition_variable heard;
+  std::deque<model::AttemptKey> mail;
+  std::set<std::int64_t> seen;
+  functions_.max = 1'000'000;
+  functions_.answer = [&](const Attempt& attempt) {
+    const std::scoped_lock lock(mutex);
+    return seen.insert(attempt.key.epoch.value).second
+               ? executor::NotTaken(DispatchError::kNoCapacity, "not yet")
+               : OfferResult{};
+  };
+  sink_.before_late = [&](const model::AttemptKey& key) {
+    const std::scoped_lock lock(mutex);
+    mail.push_back(key);
+    heard.notify_one();
+  };
+  Start({.buffer_size = 2 * kAttempts, .workers = 4});
+  std::jthread engine([&] {
+    for (std::size_t i = 0; i < kAttempts; ++i) {
+      std::unique_lock lock(mutex);
+      if (!heard.wait_for(lock, 30s, [&] { return !mail.empty(); })) return;
+      const model::AttemptKey key = mail.front();
+      mail.pop_front();
+      lock.unlock();
+      EXPECT_EQ(buffer_->Dispatch(AttemptOf(kFunction, key.epoch.value)).disposition,
+                Disposition::kDispatched);
+    }
+  });
+  for (std::size_t i = 0; i < kAttempts; ++i) Put();
+  functions_.signal.Await([&] { return functions_.taken.size() == kAttempts; });
 }
 
 TEST_F(BufferedDispatcherTest, TheFirstAnswerAfterAnOutageIsTold) {

@@ -53,7 +53,8 @@ struct BufferPorts {
 ///   it counts as kExecutionFailed if the executor does not have it, and as dispatched if it does.
 ///   If the sink throws, the attempt is sent again after a second: its executor answers the same.
 ///   Where a cancellation, or word of room or recovery throws, that is logged and nothing else.
-/// Fate.  What waits, or is being sent and not yet known to its executor, is Pending to Inspect.
+/// Fate.  What waits, or is being sent and not yet known to its executor, is Pending to Inspect,
+///   until the sink has been told what became of it; whoever is told may offer it again at once.
 ///   What is settled is not sent.  What Cancel or Close withdraws is reported as kDeferred, never
 ///   as ended: an earlier offer of the same epoch may have reached the executor (I4).
 /// Life.  Construct, Start, use, Close, destroy.  The destructor waits for calls that hang.
@@ -135,9 +136,17 @@ class BufferedDispatcher final : public dispatcher::Dispatcher {
   template <typename Call>
   void Guard(std::string_view failure, const executor::Attempt& attempt, const Call& call);
   void CancelInner(const executor::Attempt& attempt);
+  /// Tells what an executor answered to one that has left the buffer; false if the sink threw: it
+  /// is back then.  Unlocks meanwhile.
+  bool TellLate(std::unique_lock<std::mutex>& lock, Entries::node_type& sent,
+                const executor::OfferResult& result);
+  void TellRoom();
+  bool IsToldLocked(const Id& id) const;
   Entry& PutLocked(const executor::Attempt& attempt, Duration now);
-  /// Takes one out of the buffer.
-  executor::Attempt TakeLocked(Entries::iterator at);
+  Entry& EnqueueLocked(Entries::node_type node);
+  /// Takes one out of the buffer that is in no queue.
+  Entries::node_type ExtractLocked(Entries::iterator at);
+  void SpareLocked(Entries::node_type node);
   /// Takes one that waits out of the buffer.
   executor::Attempt WithdrawLocked(Entries::iterator at);
   void DepthChangedLocked(std::ptrdiff_t by);
@@ -155,6 +164,7 @@ class BufferedDispatcher final : public dispatcher::Dispatcher {
   std::condition_variable quiet_;
   // Guarded by mutex_.
   Entries entries_;
+  std::vector<Entry*> telling_;  // out of the buffer; their answers are being told
   std::vector<Entries::node_type> spare_;
   std::size_t depth_ = 0;  // of all queues
   std::size_t next_lane_ = 0;
