@@ -24,6 +24,10 @@ constexpr std::size_t kMaxWorkers = 1'024;
 constexpr std::size_t kNamedInClose = 20;
 /// How long a worker waits after its sink threw.
 constexpr Duration kAfterThrow = std::chrono::seconds(1);
+/// How long the engine waits for what executors know of attempts.
+constexpr Duration kInspectWait = std::chrono::milliseconds(200);
+/// An answer that came too late for its question is good for the next one within this.
+constexpr Duration kLateIsGood = std::chrono::minutes(2);
 constexpr Duration kLongestWait = std::chrono::hours(24 * 365);
 
 std::string NameOf(const Attempt& attempt) {
@@ -55,7 +59,9 @@ BufferedDispatcher::~BufferedDispatcher() {
   for (Lane& lane : lanes_) {
     lane.queue.clear();
     lane.work.notify_all();
+    lane.asked.notify_all();
   }
+  over_ = true;
 }
 
 Status BufferedDispatcher::StartWithoutThreads(executor::AttemptSink& sink,
@@ -78,6 +84,11 @@ Status BufferedDispatcher::StartWithoutThreads(executor::AttemptSink& sink,
 Status BufferedDispatcher::Start(executor::AttemptSink& sink, dispatcher::RetrySink& late) {
   HEADWORKS_TRY(StartWithoutThreads(sink, late));
   if (config_.buffer_size == 0) return {};
+  {
+    const std::scoped_lock lock(mutex_);
+    has_askers_ = true;
+  }
+  for (std::size_t i = 0; i < lanes_.size(); ++i) threads_.emplace_back([this, i] { Ask(i); });
   for (Lane& lane : lanes_)
     for (std::size_t i = 0; i < std::max<std::size_t>(config_.workers, 1); ++i)
       threads_.emplace_back([this, &lane] { Work(lane); });
@@ -85,7 +96,8 @@ Status BufferedDispatcher::Start(executor::AttemptSink& sink, dispatcher::RetryS
 }
 
 executor::Capacity BufferedDispatcher::GetCapacity(std::size_t lane) const {
-  const executor::Capacity inner = ports_.inner.GetCapacity(lane);
+  executor::Capacity inner;
+  Throws(lane, "GetCapacity", [&] { inner = ports_.inner.GetCapacity(lane); });
   if (config_.buffer_size == 0) return inner;
   const std::scoped_lock lock(mutex_);
   if (sink_ == nullptr || closed_) return {.max = inner.max, .used = inner.max};
@@ -94,7 +106,8 @@ executor::Capacity BufferedDispatcher::GetCapacity(std::size_t lane) const {
 
 executor::Credit BufferedDispatcher::GetCredit(std::size_t lane, const TenantId& tenant,
                                                const std::string& line) const {
-  const executor::Credit inner = ports_.inner.GetCredit(lane, tenant, line);
+  executor::Credit inner;
+  Throws(lane, "GetCredit", [&] { inner = ports_.inner.GetCredit(lane, tenant, line); });
   if (config_.buffer_size == 0) return inner;
   const std::scoped_lock lock(mutex_);
   if (sink_ == nullptr || closed_) return {.others = false};
@@ -159,6 +172,8 @@ BufferedDispatcher::Entry& BufferedDispatcher::EnqueueLocked(Entries::node_type 
   Entry& entry = entries_.insert(std::move(node)).position->second;
   entry.sending = false;
   Lane& lane = lanes_[entry.lane];
+  lane.late.erase(IdOf(entry.attempt.key));
+  if (lane.question) lane.question->here.insert(IdOf(entry.attempt.key));
   ++lane.entries;
   lane.queue.push_back(&entry);
   DepthChangedLocked(+1);
@@ -329,21 +344,50 @@ bool BufferedDispatcher::RoomWantedLocked(Lane& lane) {
          std::exchange(lane.room_wanted, false);
 }
 
+template <typename Call>
+std::optional<std::string> BufferedDispatcher::Throws(std::size_t lane, std::string_view what,
+                                                      const Call& call) const {
+  auto thrown = ThrownBy(call);
+  if (!thrown && throwing_ == 0) return thrown;
+  std::unique_lock lock(mutex_);
+  const bool changed =
+      thrown ? throws_.emplace(lane, what).second : throws_.erase(std::pair(lane, what)) > 0;
+  throwing_ = throws_.size();
+  lock.unlock();
+  if (thrown && changed)
+    ports_.log.Error("an executor threw; that is said once, until it answers again",
+                     {{"executor", std::string(LaneName(lane))},
+                      {"call", std::string(what)},
+                      {"error", *thrown}});
+  return thrown;
+}
+
+void BufferedDispatcher::PassCancel(std::unique_lock<std::mutex>& lock, const Attempt& attempt) {
+  if (has_askers_) {
+    Lane& lane = lanes_[ports_.inner.LaneOf(attempt.key.tenant, attempt.task())];
+    if (lane.cancelling.insert(IdOf(attempt.key)).second) {
+      lane.cancels.push_back(attempt);
+      ++cancels_;
+      lane.asked.notify_one();
+    }
+    lock.unlock();
+  } else {
+    lock.unlock();
+    CancelInner(attempt);
+  }
+}
+
 void BufferedDispatcher::Cancel(const Attempt& attempt) {
   std::unique_lock lock(mutex_);
   const auto at = entries_.find(IdOf(attempt.key));
   if (at != entries_.end()) at->second.cancelled = true;
   for (Entry* told : telling_)
     if (IdOf(told->attempt.key) == IdOf(attempt.key)) told->cancelled = true;
-  if (at == entries_.end() || at->second.sending) {
-    lock.unlock();
-    return CancelInner(attempt);
-  }
+  if (at == entries_.end() || at->second.sending) return PassCancel(lock, attempt);
   Lane& lane = lanes_[at->second.lane];
   static_cast<void>(WithdrawLocked(at));
   const bool room = RoomWantedLocked(lane);
-  lock.unlock();
-  CancelInner(attempt);
+  PassCancel(lock, attempt);
   if (!Tell(attempt, NotTaken(DispatchError::kNoCapacity, "withdrawn before it was sent"))) {
     // It is sent after all, and cancelled where it arrives.
     lock.lock();
@@ -354,28 +398,134 @@ void BufferedDispatcher::Cancel(const Attempt& attempt) {
   if (room) TellRoom();
 }
 
+void BufferedDispatcher::Ask(std::size_t number) {
+  Lane& lane = lanes_[number];
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    lane.asked.wait(lock, [&] {
+      return over_ || !lane.cancels.empty() || (lane.question && !lane.question->begun);
+    });
+    if (over_) return;
+    if (!lane.cancels.empty()) {
+      // It stays there for Close to name it; nobody else takes any.
+      const Attempt& attempt = lane.cancels.front();
+      lock.unlock();
+      CancelInner(attempt);
+      lock.lock();
+      lane.cancelling.erase(IdOf(attempt.key));
+      lane.cancels.pop_front();
+      if (--cancels_ == 0) quiet_.notify_all();
+      continue;
+    }
+    const std::shared_ptr<Question> question = lane.question;
+    question->begun = true;
+    lock.unlock();
+    auto answers = InspectInner(number, question->attempts);
+    lock.lock();
+    question->answers = std::move(answers);
+    question->answered = true;
+    lane.question = nullptr;
+    if (question->left) KeepLocked(lane, *question);
+    answered_.notify_all();
+  }
+}
+
+void BufferedDispatcher::KeepLocked(Lane& lane, Question& question) {
+  lane.late.clear();
+  lane.late_at = ports_.clock.Monotonic();
+  for (std::size_t i = 0; i < question.attempts.size(); ++i) {
+    const Id id = IdOf(question.attempts[i].key);
+    executor::Inspection& answer = question.answers[i];
+    const bool stale =
+        std::holds_alternative<executor::Absent>(answer) && question.here.contains(id);
+    if (!stale && !std::holds_alternative<executor::Unknown>(answer))
+      lane.late.emplace(id, std::move(answer));
+  }
+}
+
+std::vector<executor::Inspection> BufferedDispatcher::InspectInner(
+    std::size_t lane, std::span<const Attempt> attempts) {
+  const auto unknown = [&](const std::string& why) {
+    return std::vector<executor::Inspection>(attempts.size(), executor::Unknown{why});
+  };
+  Result<std::vector<executor::Inspection>> known = std::vector<executor::Inspection>();
+  if (const auto thrown = Throws(lane, "Inspect", [&] { known = ports_.inner.Inspect(attempts); }))
+    return unknown(fmt::format("executor {} threw: {}", LaneName(lane), *thrown));
+  return known ? *std::move(known) : unknown(known.error().message);
+}
+
 Result<std::vector<executor::Inspection>> BufferedDispatcher::Inspect(
     std::span<const Attempt> attempts) {
   enum class Place : std::uint8_t { kGone, kWaiting, kSending };
   std::vector<Place> places(attempts.size(), Place::kGone);
-  {
-    const std::scoped_lock lock(mutex_);
-    for (std::size_t i = 0; i < attempts.size(); ++i)
-      if (const auto at = entries_.find(IdOf(attempts[i].key)); at != entries_.end())
-        places[i] = at->second.sending ? Place::kSending : Place::kWaiting;
-      else if (IsToldLocked(IdOf(attempts[i].key)))
-        places[i] = Place::kSending;
+  std::vector<executor::Inspection> answers(attempts.size());
+  std::vector<std::shared_ptr<Question>> questions(lanes());
+  std::unique_lock lock(mutex_);
+  for (std::size_t i = 0; i < attempts.size(); ++i) {
+    const Id id = IdOf(attempts[i].key);
+    if (const auto at = entries_.find(id); at != entries_.end())
+      places[i] = at->second.sending ? Place::kSending : Place::kWaiting;
+    else if (IsToldLocked(id))
+      places[i] = Place::kSending;
+    const std::size_t lane = ports_.inner.LaneOf(attempts[i].key.tenant, attempts[i].task());
+    if (has_askers_ && TakeLateLocked(lanes_[lane], id, answers[i])) continue;
+    auto& question = questions[lane];
+    if (!question) question = std::make_shared<Question>();
+    question->attempts.push_back(attempts[i]);
+    question->at.push_back(i);
+    if (places[i] != Place::kGone) question->here.insert(id);
   }
-  auto known = ports_.inner.Inspect(attempts);
-  auto answers = known ? *std::move(known)
-                       : std::vector<executor::Inspection>(
-                             attempts.size(), executor::Unknown{known.error().message});
+  AskLanes(lock, questions);
+  for (std::size_t lane = 0; lane < questions.size(); ++lane) {
+    if (!questions[lane]) continue;
+    Question& question = *questions[lane];
+    question.left = !question.answered;
+    for (std::size_t k = 0; k < question.at.size(); ++k)
+      if (question.answered)
+        answers[question.at[k]] = std::move(question.answers[k]);
+      else
+        answers[question.at[k]] =
+            executor::Unknown{fmt::format("executor {} has not answered yet", LaneName(lane))};
+  }
+  lock.unlock();
   for (std::size_t i = 0; i < attempts.size(); ++i)
     if (places[i] != Place::kGone && (std::holds_alternative<executor::Absent>(answers[i]) ||
                                       std::holds_alternative<executor::Unknown>(answers[i])))
       answers[i] = executor::Pending{places[i] == Place::kWaiting ? "waits in the dispatch buffer"
                                                                   : "is being sent"};
   return answers;
+}
+
+bool BufferedDispatcher::TakeLateLocked(Lane& lane, const Id& id, executor::Inspection& answer) {
+  const auto late = lane.late.find(id);
+  if (late == lane.late.end()) return false;
+  const bool good = ports_.clock.Monotonic() - lane.late_at <= kLateIsGood;
+  if (good) answer = std::move(late->second);
+  lane.late.erase(late);
+  return good;
+}
+
+void BufferedDispatcher::AskLanes(std::unique_lock<std::mutex>& lock,
+                                  std::span<const std::shared_ptr<Question>> questions) {
+  if (!has_askers_) {
+    lock.unlock();
+    for (std::size_t lane = 0; lane < questions.size(); ++lane) {
+      if (!questions[lane]) continue;
+      questions[lane]->answers = InspectInner(lane, questions[lane]->attempts);
+      questions[lane]->answered = true;
+    }
+    return lock.lock();
+  }
+  for (std::size_t lane = 0; lane < questions.size(); ++lane) {
+    if (!questions[lane] || lanes_[lane].question) continue;  // it has yet to answer another one
+    lanes_[lane].question = questions[lane];
+    lanes_[lane].asked.notify_one();
+  }
+  answered_.wait_for(lock, kInspectWait, [&] {
+    for (std::size_t lane = 0; lane < questions.size(); ++lane)
+      if (questions[lane] && lanes_[lane].question == questions[lane]) return false;
+    return true;
+  });
 }
 
 void BufferedDispatcher::Settled(std::span<const Attempt> attempts) {
@@ -390,7 +540,11 @@ void BufferedDispatcher::Settled(std::span<const Attempt> attempts) {
     room |= RoomWantedLocked(lane);
   }
   lock.unlock();
-  ports_.inner.Settled(attempts);
+  // Where one throws, those of the others are settled all the same.
+  if (throwing_ != 0 || ThrownBy([&] { ports_.inner.Settled(attempts); }))
+    for (const Attempt& attempt : attempts)
+      Throws(ports_.inner.LaneOf(attempt.key.tenant, attempt.task()), "Settled",
+             [&] { ports_.inner.Settled({&attempt, 1}); });
   if (room) TellRoom();
 }
 
@@ -416,9 +570,13 @@ Status BufferedDispatcher::Close(Duration timeout) {
   if (sending_ == 0) quiet_.notify_all();
   std::ranges::move(abandoned, std::back_inserter(untold_));
   quiet_.wait_for(lock, std::min(config_.drain_timeout, kLongestWait),
-                  [this] { return sending_ == 0; });
+                  [this] { return sending_ == 0 && cancels_ == 0; });
   abandoned = untold_;
   for (const auto& [id, entry] : entries_) abandoned.push_back(NameOf(entry.attempt));
+  for (const Entry* entry : telling_) abandoned.push_back(NameOf(entry->attempt));
+  for (const Lane& lane : lanes_)
+    for (const Attempt& attempt : lane.cancels)
+      abandoned.push_back("the cancellation of " + NameOf(attempt));
   lock.unlock();
 
   Status drained = ports_.inner.Close(timeout);

@@ -92,8 +92,9 @@ struct RunnerOptions {
   model::PoolLimits pools;
 
   /// Attempts, for each executor, that may wait for a thread to hand them over, so that the engine
-  /// never waits for a platform that answers slowly.  0 = none: the engine's own thread does it,
-  /// which is best for "inline" and "process".  At most 1,000,000.
+  /// never waits for a platform that answers slowly, nor where one is cancelled; 200 ms at most
+  /// where it asks what became of one.  0 = none: the engine's own thread does all of it, which is
+  /// best for "inline" and "process".  At most 1,000,000.
   std::uint32_t dispatch_buffer_size = 0;
   /// Those threads, for each executor, where there is a buffer; at least one.  At most 1,024.
   std::uint32_t dispatch_workers = 4;
