@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "headworks/base/text.h"
 #include "headworks/model/artifact_flow.h"
 #include "run_view.h"
 
@@ -150,7 +151,7 @@ void ExplainPlaces(const RunView& view, Instant now, std::vector<std::string>& l
       concurrency->key.empty()
           ? "workflow " + view.header.name.workflow
           : fmt::format("workflow {} with concurrency key '{}'", view.header.name.workflow,
-                        *view.header.concurrency_key);
+                        OneLine(*view.header.concurrency_key));
   if (concurrency->limit > 0)
     add(whose, concurrency->limit, "concurrency.limit", view.active_with_key);
   if (concurrency->rate == 0) return;

@@ -38,6 +38,10 @@ bool ActiveRuns::HasPlace(const RunGroup& group, const Limit& limit, const model
   counts.widest = std::max(counts.widest, limit.count);
   if (!counts.waiting.empty() && *counts.waiting.begin() < PlaceOf(run)) return false;
   if (limit.count > 0 && counts.active + counts.starting >= limit.count) return false;
+  return WithinRate(group, limit, now);
+}
+
+bool ActiveRuns::WithinRate(const RunGroup& group, const Limit& limit, Duration now) {
   if (limit.rate == 0) return true;
   std::deque<Duration>& starts = counts.starts;
   while (!starts.empty() && starts.front() + counts.per <= now) starts.pop_front();

@@ -66,6 +66,8 @@ class ActiveRuns {
   /// known.  Nobody goes past one that is before it there, whatever limit each of them knows.
   bool HasPlace(const RunGroup& group, const Limit& limit, const model::RunHeader& run,
                 Duration now);
+  /// Whether the rate of the group, which is known, lets one more start now.
+  bool WithinRate(const RunGroup& group, const Limit& limit, Duration now);
   /// From now on the run waits for a place in the group, and in no other.
   void Wait(const model::RunHeader& run, const RunGroup& group);
   /// It waits, but stands in no line: it is paused.

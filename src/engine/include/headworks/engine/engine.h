@@ -467,8 +467,10 @@ class Engine final : public executor::AttemptSink,
   Result<std::vector<model::RunHeader>> HoldersOf(const RunGroup& group, std::size_t limit);
   /// kConflict if a run that is to start finds no place, and its workflow says `skip`.
   Status CheckSkip(const model::Workflow& workflow, const RunGroup& group);
-  /// The oldest that are in the way of a run are cancelled.
-  Status CancelPrevious(const model::RunHeader& header, const RunGroup& group, std::size_t limit);
+  /// The oldest that are in the way of a run are cancelled; those at work once its rate lets it
+  /// start.
+  Status CancelPrevious(const model::RunHeader& header, const RunGroup& group,
+                        const ActiveRuns::Limit& limit);
   /// A run that waited for a place is not there: others try.
   void PassPlaceOn(RunNo run);
   /// The next run of the group tries to start.
