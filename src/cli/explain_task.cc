@@ -213,6 +213,18 @@ void ExplainOverdue(const RunView& view, TaskNo task, std::vector<std::string>& 
     lines.push_back(why->second);
 }
 
+/// Of an attempt that its executor does not take: what it answers.
+void ExplainHeldUp(const RunView& view, TaskNo task, Instant now, std::vector<std::string>& lines) {
+  const auto note = view.held_up.find(task);
+  // It stands there for good, and may be about an earlier attempt.
+  if (note == view.held_up.end() || !note->second.first.starts_with(fmt::format(
+                                        "attempt {} ", view.tasks[task.value].epoch.value)))
+    return;
+  const auto& [why, noted_at] = note->second;
+  lines.push_back(
+      fmt::format("{} (as of {} ago)", why, FormatDuration(std::max(now - noted_at, Duration(0)))));
+}
+
 bool IsWithWorkers(const std::string& executor) {
   return executor == "queue" || executor.starts_with("queue (");
 }
@@ -306,6 +318,7 @@ std::vector<std::string> ExplainTask(const RunView& view, TaskNo task, bool engi
         lines.push_back(holder != view.holders.end() && IsWithWorkers(holder->second)
                             ? WaitsForWorker(*view.workflow, task, state.since, now)
                             : "it was offered to its executor and has not reported a start yet");
+      if (state.state == TaskState::kQueued) ExplainHeldUp(view, task, now, lines);
       ExplainOverdue(view, task, lines);
       break;
     }

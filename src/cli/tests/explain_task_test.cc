@@ -328,6 +328,21 @@ TEST_F(ExplainTaskTest, AnAttemptThatWaitsForAWorkerSaysForWhichAndSinceWhen) {
   }
 }
 
+TEST_F(ExplainTaskTest, AnAttemptThatIsNotTakenSaysWhatItsExecutorAnswers) {
+  task("a").state = TaskState::kQueued;
+  task("a").epoch = Epoch(1);
+  view_.held_up[No("a")] = {"attempt 1 is not taken by its executor since then", kNow - seconds(5)};
+  EXPECT_NE(
+      Explain("a").find("attempt 1 is not taken by its executor since then (as of 5.0s ago)\n"),
+      std::string::npos)
+      << Explain("a");
+  task("a").state = TaskState::kRunning;
+  EXPECT_EQ(Explain("a").find("not taken"), std::string::npos) << "it was, in the end";
+  task("a").state = TaskState::kQueued;
+  task("a").epoch = Epoch(11);
+  EXPECT_EQ(Explain("a").find("not taken"), std::string::npos) << "of an earlier attempt";
+}
+
 TEST_F(ExplainTaskTest, AnAttemptThatDoesNotStartSaysWhatItsExecutorSays) {
   task("a").state = TaskState::kQueued;
   view_.overdue[No("a")] = "attempt 1 has not started within 10m00s; its executor has it: no node";
