@@ -84,6 +84,11 @@ std::string ReplaceInvalidUtf8(std::string_view bytes) {
   }
 }
 
+std::string OneLine(std::string_view bytes) {
+  const std::string quoted = fmt::format("{:?}", bytes);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
 std::string_view NearestWord(std::string_view word, std::span<const std::string_view> known) {
   if (word.empty() || word.size() > kLongestWord) return {};
   std::size_t limit = std::clamp<std::size_t>(word.size() / 3, 1, 3);

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <string>
 
+#include "terminal.h"
+
 namespace headworks::cli {
 
 Exit ExitFor(Code code) {
@@ -27,7 +29,8 @@ Exit ExitFor(Code code) {
 }
 
 Exit Fail(const Error& error) {
-  const std::string line = "headworks: " + error.message + "\n";
+  // It may quote what others wrote.
+  const std::string line = "headworks: " + ForScreen(error.message) + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
   return ExitFor(error.code);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "headworks/base/text.h"
 #include "headworks/model/artifact_flow.h"
 #include "run_view.h"
 
@@ -150,7 +151,7 @@ void ExplainPlaces(const RunView& view, Instant now, std::vector<std::string>& l
       concurrency->key.empty()
           ? "workflow " + view.header.name.workflow
           : fmt::format("workflow {} with concurrency key '{}'", view.header.name.workflow,
-                        *view.header.concurrency_key);
+                        OneLine(*view.header.concurrency_key));
   if (concurrency->limit > 0)
     add(whose, concurrency->limit, "concurrency.limit", view.active_with_key);
   if (concurrency->rate == 0) return;
@@ -207,6 +208,18 @@ void ExplainOverdue(const RunView& view, TaskNo task, std::vector<std::string>& 
     return;
   if (const auto why = view.overdue.find(task); why != view.overdue.end())
     lines.push_back(why->second);
+}
+
+/// Of an attempt that its executor does not take: what it answers.
+void ExplainHeldUp(const RunView& view, TaskNo task, Instant now, std::vector<std::string>& lines) {
+  const auto note = view.held_up.find(task);
+  // It stands there for good, and may be about an earlier attempt.
+  if (note == view.held_up.end() || !note->second.first.starts_with(fmt::format(
+                                        "attempt {} ", view.tasks[task.value].epoch.value)))
+    return;
+  const auto& [why, noted_at] = note->second;
+  lines.push_back(
+      fmt::format("{} (as of {} ago)", why, FormatDuration(std::max(now - noted_at, Duration(0)))));
 }
 
 bool IsWithWorkers(const std::string& executor) {
@@ -307,6 +320,7 @@ std::vector<std::string> ExplainTask(const RunView& view, TaskNo task, bool engi
         lines.push_back(holder != view.holders.end() && IsWithWorkers(holder->second)
                             ? WaitsForWorker(*view.workflow, task, state.since, now)
                             : "it was offered to its executor and has not reported a start yet");
+      if (state.state == TaskState::kQueued) ExplainHeldUp(view, task, now, lines);
       ExplainOverdue(view, task, lines);
       break;
     }

@@ -171,7 +171,8 @@ class Follower {
     const auto first =
         std::ranges::find(view.tasks, model::Reason::kPermit, &model::TaskRun::reason);
     const auto no = first == view.tasks.end() ? 0 : first - view.tasks.begin();
-    const auto why = ExplainTask(view, TaskNo(static_cast<std::uint32_t>(no)), true, now);
+    auto why = ExplainTask(view, TaskNo(static_cast<std::uint32_t>(no)), true, now);
+    for (std::string& line : why) line = InOneParagraph(line);
     presenter_.Say(fmt::format("run {} waits: {}", run_.value, fmt::join(why, "\n  ")));
     return {};
   }

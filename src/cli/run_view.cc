@@ -174,19 +174,24 @@ Status RunReader::ReadExpressionErrors(Runner& runner, RunView& view) {
   using enum model::Reason;
   constexpr std::array kTold = {kExpression, kPending, kPendingTimeout, kUnknown};
   if (std::ranges::find_first_of(view.tasks, kTold, {}, &model::TaskRun::reason) ==
-      view.tasks.end())
+          view.tasks.end() &&
+      view.count(model::TaskState::kQueued) == 0)
     return {};
   HEADWORKS_ASSIGN(const auto events,
                    runner.query().ListEvents(tenant_, view.header.run_no, kMostEvents));
   for (const model::RunEventRecord& event : events) {
-    if (event.kind != "expression" && event.kind != "overdue") continue;
+    const bool held_up = event.kind == "held_up";
+    if (event.kind != "expression" && event.kind != "overdue" && !held_up) continue;
     auto& notes = event.kind == "overdue" ? view.overdue : view.expression_errors;
     // "TASK: why"; the id of a task has no colon unless a matrix made it.
     for (std::size_t colon = event.detail.find(": "); colon != std::string::npos;
          colon = event.detail.find(": ", colon + 1)) {
       const auto task = view.workflow->Find(event.detail.substr(0, colon));
       if (!task) continue;
-      notes[*task] = event.detail.substr(colon + 2);
+      if (held_up)
+        view.held_up[*task] = {event.detail.substr(colon + 2), event.at};
+      else
+        notes[*task] = event.detail.substr(colon + 2);
       break;
     }
   }

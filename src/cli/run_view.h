@@ -41,6 +41,8 @@ struct RunView {
   std::size_t max_in_memory = 0;
   /// Why an attempt had not started in time, by the last look.
   std::map<TaskNo, std::string> overdue;
+  /// That its executor does not take an attempt, by the latest note, and when that was made.
+  std::map<TaskNo, std::pair<std::string, Instant>> held_up;
   /// Executor and holder of tasks that are queued or running.
   std::map<TaskNo, std::string> holders;
 

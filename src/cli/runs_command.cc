@@ -235,7 +235,6 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
   } else {
     HEADWORKS_ASSIGN(tasks, view.workflow->Select(task));
   }
-  const Terminal terminal = Terminal::Of(stdout, context.settings().color, context.environment);
   std::string text;
   json::array list;
   if (task.empty() && !view.header.stuck_reason.empty()) {
@@ -248,7 +247,7 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
   for (const TaskNo no : tasks) {
     const auto lines = ExplainTask(view, no, !engine.empty(), now);
     if (!text.empty()) text += '\n';
-    for (const std::string& line : lines) text += terminal.Foreign(line) + "\n";
+    for (const std::string& line : lines) text += InOneParagraph(line) + "\n";
     json::object& object = list.emplace_back(TaskJson(view, no)).as_object();
     object["run"] = view.header.run_no.value;
     object["engine_live"] = !engine.empty();

@@ -104,7 +104,8 @@ Status ForEachPair(std::string_view text, std::string_view example, const Set& s
     if (equals == 0 || equals == std::string_view::npos || equals + 1 == item.size())
       return Bad(item, fmt::format("a name and its value, e.g. {}", example));
     const std::string_view name = item.substr(0, equals);
-    if (!names.insert(name).second) return Bad(name, "named once only");
+    if (!names.insert(name).second)
+      return Error{Code::kInvalidArgument, fmt::format("'{}' is named twice", name)};
     HEADWORKS_TRY(set(name, item.substr(equals + 1)));
   }
   return {};
@@ -384,6 +385,11 @@ constexpr Setting kSettings[] = {
      "How often workers say that they live; at most a third of worker_lease.",
      "a quarter of worker_lease", SetDuration<&R::worker_heartbeat, 1>,
      GetDuration<&R::worker_heartbeat>},
+    {"worker_attempt_ceiling", "duration",
+     "How long an attempt with a worker may run: then it fails as credential_ceiling, without "
+     "another "
+     "try. Whole seconds. 0s = for ever.",
+     "", SetDuration<&R::worker_attempt_ceiling, 0>, GetDuration<&R::worker_attempt_ceiling>},
     {"max_waiting_for_workers", "number",
      "Attempts that may wait for workers; those of one queue and set of labels take half of it at "
      "most, those of one tenant three quarters.",

@@ -146,6 +146,13 @@ std::string ForScreen(std::string_view bytes) {
   return text;
 }
 
+std::string InOneParagraph(std::string_view bytes) {
+  std::string text = ForScreen(bytes);
+  for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 3)
+    text.insert(at + 1, "  ");
+  return text;
+}
+
 TerminalSize SizeOf(std::FILE* stream) {
   winsize size{};
   if (ioctl(fileno(stream), TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)

@@ -35,6 +35,10 @@ std::size_t ControlLength(std::string_view text);
 /// other control characters become visible ("^H", U+FFFD); tabs and newlines stay.
 std::string ForScreen(std::string_view bytes);
 
+/// ForScreen of one statement, wherever it goes: what follows on further lines is indented, so that
+/// it cannot be taken for another one.
+std::string InOneParagraph(std::string_view bytes);
+
 struct TerminalSize {
   std::size_t rows;
   std::size_t columns;

@@ -88,6 +88,10 @@ Result<std::vector<executor::Inspection>> DefaultDispatcher::Inspect(
     std::vector<executor::Attempt> asked;
     for (const std::size_t i : groups[lane]) asked.push_back(attempts[i]);
     HEADWORKS_ASSIGN(auto answers, lanes_[lane].executor->Inspect(asked));
+    if (answers.size() != asked.size())
+      return Error{Code::kInternal,
+                   fmt::format("executor {} was asked about {} attempts and answered of {}",
+                               lanes_[lane].key, asked.size(), answers.size())};
     for (std::size_t k = 0; k < answers.size(); ++k) all[groups[lane][k]] = std::move(answers[k]);
   }
   return all;

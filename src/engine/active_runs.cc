@@ -38,7 +38,13 @@ bool ActiveRuns::HasPlace(const RunGroup& group, const Limit& limit, const model
   counts.widest = std::max(counts.widest, limit.count);
   if (!counts.waiting.empty() && *counts.waiting.begin() < PlaceOf(run)) return false;
   if (limit.count > 0 && counts.active + counts.starting >= limit.count) return false;
+  return WithinRate(group, limit, now);
+}
+
+bool ActiveRuns::WithinRate(const RunGroup& group, const Limit& limit, Duration now) {
   if (limit.rate == 0) return true;
+  const auto found = groups_.find(group);
+  Counts& counts = found->second;
   std::deque<Duration>& starts = counts.starts;
   while (!starts.empty() && starts.front() + counts.per <= now) starts.pop_front();
   const auto window = std::ranges::upper_bound(starts, now - limit.per);
@@ -61,6 +67,7 @@ void ActiveRuns::Wait(const model::RunHeader& run, const RunGroup& group) {
   Forget(run.run_no);
   const Place place = PlaceOf(run);
   groups_.at(group).waiting.insert(place);
+  ++InLinesOf(group);
   waiting_.insert_or_assign(run.run_no, std::pair(group, place));
 }
 
@@ -112,10 +119,17 @@ void ActiveRuns::Forget(RunNo run) {
   const auto found = waiting_.find(run);
   if (found == waiting_.end()) return;
   if (const auto group = groups_.find(found->second.first); group != groups_.end()) {
-    group->second.waiting.erase(found->second.second);
+    InLinesOf(group->first) -= group->second.waiting.erase(found->second.second);
     if (group->second.waiting.empty()) SetDue(group, std::nullopt);
   }
   waiting_.erase(found);
+}
+
+ActiveRuns::Waiting ActiveRuns::waiting() const {
+  Waiting waiting{.for_workflow = in_lines_of_workflows_};
+  for (const auto& [due, group] : due_) waiting.for_rate += groups_.at(group).waiting.size();
+  waiting.for_key = in_lines_of_keys_ - waiting.for_rate;
+  return waiting;
 }
 
 std::vector<std::pair<TenantId, RunNo>> ActiveRuns::Heads() const {

@@ -92,6 +92,7 @@ Duration Engine::Tick() {
       CheckUnstarted();  // after the round: what an earlier owner queued is alone in its way
       InspectRecovered();
       for (std::size_t lane = 0; lane < lanes_.size(); ++lane) OfferAgain(lane);
+      NoteHeldUp();
     }
   }
   if (!lost_ && !pending_) KeepLease();

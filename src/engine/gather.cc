@@ -272,6 +272,7 @@ Duration Engine::NextDue() const {
       (!to_inspect_.empty() && OwnsShards()))
     return Duration(0);
   Duration next = std::min({next_inbox_, lease_due_, next_scan_});
+  if (!soft_failures_.empty() && OwnsShards()) next = std::min(next, held_up_at_);
   if (!unstarted_.empty() && OwnsShards()) next = std::min(next, unstarted_.front().due);
   if (MayAdmit()) next = std::min(next, admit_at_);
   if (!later_.empty()) next = std::min(next, later_at_);

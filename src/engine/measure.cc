@@ -78,6 +78,8 @@ void Engine::Publish() {
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
     stats_.lanes[lane].ready = lanes_[lane].ready.size();
     stats_.lanes[lane].live = lanes_[lane].live;
+    const Duration since = soft_failures_.empty() ? Duration(0) : lanes_[lane].held_up_since;
+    stats_.lanes[lane].held_up = since == Duration(0) ? Duration(0) : clock_.Monotonic() - since;
     stats_.live_attempts += lanes_[lane].live;
   }
   stats_.runs_stuck = stuck_works_.size() + unloadable_.size();
@@ -85,6 +87,11 @@ void Engine::Publish() {
   stats_.permits_held = static_cast<std::uint64_t>(pools_.used());
   stats_.tasks_for_permits = pools_.waiting();
   stats_.tasks_above_limit = pools_.above_limit();
+  stats_.pools = pools_.Figures();
+  const ActiveRuns::Waiting waiting = active_runs_.waiting();
+  stats_.runs_for_workflow = waiting.for_workflow;
+  stats_.runs_for_key = waiting.for_key;
+  stats_.runs_for_rate = waiting.for_rate;
   stats_.lost = lost_;
   if (!pending_ && !lost_ && !renewal_failed_) stats_.trouble.clear();
   const std::scoped_lock lock(mutex_);

@@ -14,6 +14,23 @@ namespace {
 /// How often an overdue attempt is asked about: each `start_timeout`, within these.
 constexpr Duration kShortestAskAgain = std::chrono::seconds(1);
 constexpr Duration kLongestAskAgain = std::chrono::minutes(1);
+/// How often is looked at what no executor takes.
+constexpr Duration kHeldUpLook = std::chrono::seconds(5);
+/// It is noted after this, and then whenever it has become so many times as old: a dozen notes are
+/// years.
+constexpr Duration kHeldUpFirst = std::chrono::seconds(10);
+constexpr int kHeldUpAgain = 4;
+
+std::string_view SayHeldUp(model::Disposition disposition) {
+  switch (disposition) {
+    case model::Disposition::kDeferred:
+      return "has no room";
+    case model::Disposition::kBackpressure:
+      return "says later";
+    default:
+      return "could not answer";
+  }
+}
 
 }  // namespace
 
@@ -127,6 +144,41 @@ void Engine::ApplyOverdueAbsence(const executor::Attempt& attempt, Overdue& over
     return EndUnstarted(ref, model::Verdict::kLost,
                         "its executor took it, did not start it in time, and does not have it");
   to_inspect_.push_back(attempt);
+}
+
+void Engine::CountHeldUp(Soft& soft, const executor::OfferResult& result) {
+  if (soft.offers++ == 0) {
+    soft.since = clock_.Monotonic();
+    soft.since_at = clock_.Now();
+    soft.note_at = soft.since + kHeldUpFirst;
+  }
+  soft.said = fmt::format("it {} ({}){}{}", SayHeldUp(result.disposition),
+                          model::DispositionName(result.disposition),
+                          result.cause.empty() ? "" : ": ", result.cause);
+}
+
+void Engine::NoteHeldUp() {
+  const Duration mono = clock_.Monotonic();
+  if (soft_failures_.empty() || mono < held_up_at_) return;
+  held_up_at_ = mono + kHeldUpLook;
+  for (Lane& lane : lanes_) lane.held_up_since = Duration(0);
+  for (auto& [ref, soft] : soft_failures_) {
+    const auto slot = slots_.find(ref.run);
+    if (soft.answers < 0 || soft.offers == 0 || slot == slots_.end()) continue;
+    Duration& oldest = lanes_[LaneOf(*slot->second, ref.task)].held_up_since;
+    oldest = oldest == Duration(0) ? soft.since : std::min(oldest, soft.since);
+    if (mono < soft.note_at) continue;
+    while (soft.note_at <= mono)
+      soft.note_at = soft.since + kHeldUpAgain * (soft.note_at - soft.since);
+    backlog_.push_back(EventOf(
+        *slot->second,
+        model::AttemptHeldUp{
+            ref.task, ref.epoch,
+            fmt::format("attempt {} is not taken by its executor since {}: offered {}, last {}",
+                        ref.epoch.value, FormatInstant(soft.since_at),
+                        soft.offers == 1 ? "once" : fmt::format("{} times", soft.offers),
+                        soft.said)}));
+  }
 }
 
 void Engine::DropOverdue(const LiveRef& ref) {

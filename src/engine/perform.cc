@@ -214,12 +214,14 @@ void Engine::Answered(const Slot& slot, const executor::Attempt& attempt,
       return;
     case model::Disposition::kDeferred:
       soft_failures_[ref].due = Duration(0);
+      CountHeldUp(soft_failures_[ref], result);
       Defer(attempt.key.tenant, attempt.task(), ref);
       return;
     case model::Disposition::kBackpressure:
     case model::Disposition::kTransient: {
       Soft& soft = soft_failures_[ref];
       const int failures = soft.answers++;
+      CountHeldUp(soft, result);
       if (result.disposition == model::Disposition::kTransient) lanes_[lane].troubled = true;
       const Duration base = result.disposition == model::Disposition::kTransient
                                 ? std::min<Duration>(kFirstSoftDelay * (1 << std::min(failures, 6)),

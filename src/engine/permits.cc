@@ -4,6 +4,7 @@
 #include <set>
 
 #include "headworks/engine/engine.h"
+#include "headworks/executor/attempt_log.h"
 
 namespace headworks::engine {
 
@@ -48,10 +49,9 @@ bool Engine::GetPermits(Slot& slot, const ReadyTask& ready, std::vector<Work>& w
     Visit(slot);
     works.push_back(EventOf(slot, event));
     if (const auto stepped = StepSlot(slot, event); !stepped)
-      logger_.Warning("ready task does not wait for permits",
-                      {{"tenant", ask.tenant.value},
-                       {"run", std::to_string(ready.run.value)},
-                       {"error", stepped.error().message}});
+      executor::ForAttempt(logger_,
+                           MakeAttempt(slot, ready.task, slot.run.tasks[ready.task.value].epoch))
+          .Warning("ready task does not wait for permits", {{"error", stepped.error().message}});
   }
   // One whose run is paused, say, is ready anew when that is over.
   if (slot.run.tasks[ready.task.value].reason != model::Reason::kPermit ||
@@ -150,10 +150,13 @@ void Engine::AuditPermits() {
                            {{"error", stored.error().message}});
   const auto complain = [&](std::string_view what, const store::Permit& permit) {
     ++stats_.permits_astray;
-    logger_.Error(what, {{"tenant", permit.tenant.value},
-                         {"pool", permit.pool},
-                         {"run", std::to_string(permit.run.value)},
-                         {"epoch", std::to_string(permit.epoch.value)}});
+    // Of a run that is over, or was never known, the number of the task is all there is.
+    executor::Attempt of;
+    of.key = {permit.tenant, permit.run, permit.task, -1, permit.epoch};
+    if (const auto slot = slots_.find(permit.run);
+        slot != slots_.end() && permit.task.value < slot->second->run.tasks.size())
+      of = MakeAttempt(*slot->second, permit.task, permit.epoch);
+    executor::ForAttempt(logger_, of).Error(what, {{"pool", permit.pool}});
   };
   std::set<std::pair<RunNo, Epoch>> held, rows;
   for (const store::Permit& permit : *stored) rows.emplace(permit.run, permit.epoch);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "headworks/base/text.h"
 #include "headworks/engine/engine.h"
 
 namespace headworks::engine {
@@ -26,7 +27,8 @@ bool BelongsTo(const model::RunHeader& run, const RunGroup& group) {
 }
 
 std::string Describe(const RunGroup& group) {
-  return group.key->empty() ? "the same workflow" : fmt::format("concurrency key '{}'", *group.key);
+  return group.key->empty() ? "the same workflow"
+                            : fmt::format("concurrency key '{}'", OneLine(*group.key));
 }
 
 }  // namespace
@@ -110,7 +112,7 @@ Result<bool> Engine::TakePlace(const Slot& slot) {
   }
   if (concurrency && header.concurrency_key &&
       concurrency->on_conflict == model::OnConflict::kCancelPrevious && limit.count > 0)
-    HEADWORKS_TRY(CancelPrevious(header, keyed, limit.count));
+    HEADWORKS_TRY(CancelPrevious(header, keyed, limit));
   active_runs_.Wait(header, among_all ? keyed : all);
   if (among_all && most.count > 0) OfferPlace(all);  // the one that was there is not taken
   return false;
@@ -175,20 +177,25 @@ Status Engine::CheckSkip(const model::Workflow& workflow, const RunGroup& group)
 }
 
 Status Engine::CancelPrevious(const model::RunHeader& header, const RunGroup& group,
-                              std::size_t limit) {
+                              const ActiveRuns::Limit& limit) {
+  if (!active_runs_.Knows(group, limit)) HEADWORKS_TRY(CountRuns(group, limit));
+  // Until a rate lets the new one start, those at work go on: otherwise nobody would be.
+  const bool may_start = active_runs_.WithinRate(group, limit, clock_.Monotonic());
   HEADWORKS_ASSIGN(auto holders, HoldersOf(group, kMostActiveRuns));
   std::erase_if(holders, [&](const model::RunHeader& holder) {
     return holder.run_no >= header.run_no || model::IsTerminal(holder.state) ||
            holder.cancel_requested_at != Instant{};
   });
-  if (holders.size() < limit) return {};
+  if (holders.size() < limit.count) return {};
   std::ranges::sort(holders, {}, &model::RunHeader::run_no);
-  holders.resize(holders.size() - limit + 1);
-  for (const model::RunHeader& holder : holders)
+  holders.resize(holders.size() - limit.count + 1);
+  for (const model::RunHeader& holder : holders) {
+    if (!may_start && holder.state != model::RunState::kPending) continue;
     after_commit_.push_back({.tenant = holder.tenant,
                              .run = holder.run_no,
                              .what = model::Event(model::CancelRun{
                                  fmt::format("engine, for run {}", header.run_no.value)})});
+  }
   return {};
 }
 

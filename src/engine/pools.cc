@@ -186,6 +186,18 @@ std::vector<store::Permit> Pools::Held() const {
   return permits;
 }
 
+std::vector<PoolStats> Pools::Figures() const {
+  std::vector<PoolStats> figures;
+  figures.reserve(pools_.size());
+  for (const auto& [key, pool] : pools_)
+    figures.push_back({.tenant = key.first,
+                       .pool = key.second,
+                       .limit = static_cast<std::uint64_t>(pool.limit),
+                       .held = static_cast<std::uint64_t>(pool.used),
+                       .waiting = pool.line.size() + pool.aside.size() + pool.passed.size()});
+  return figures;
+}
+
 std::vector<PermitAsk> Pools::Reserve(Duration now) {
   std::vector<PermitAsk> reserved;
   while (!due_.empty() && due_.begin()->first <= now) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "headworks/engine/engine.h"
+#include "headworks/executor/attempt_log.h"
 
 namespace headworks::engine {
 namespace {
@@ -663,9 +664,9 @@ void Engine::Grant(const ReadyTask& next, std::vector<Work>& works) {
   Visit(slot);
   works.push_back(EventOf(slot, model::QueueTask{next.task}));
   if (const auto stepped = StepSlot(slot, model::QueueTask{next.task}); !stepped)
-    logger_.Warning("ready task was not queued", {{"tenant", slot.run.header.tenant.value},
-                                                  {"run", std::to_string(next.run.value)},
-                                                  {"error", stepped.error().message}});
+    executor::ForAttempt(logger_,
+                         MakeAttempt(slot, next.task, slot.run.tasks[next.task.value].epoch))
+        .Warning("ready task was not queued", {{"error", stepped.error().message}});
 }
 
 void Engine::CompetesNoMore(Slot& slot, TaskNo task) {

@@ -46,6 +46,7 @@ class Stepper {
   Status On(const AskPermits&);
   Status On(const AttemptStarted&);
   Status On(const AttemptOverdue&);
+  Status On(const AttemptHeldUp&);
   Status On(const AttemptGivenUp&);
   Status On(const AttemptEnded&);
   Status On(const OfferAnswered&);

@@ -149,6 +149,14 @@ Status Stepper::On(const AttemptOverdue& event) {
   return {};
 }
 
+Status Stepper::On(const AttemptHeldUp& event) {
+  if (!WaitsForStart(event.task, event.epoch)) return Stale();
+  std::string why = event.why;
+  Truncate(why);
+  AddEvent("held_up", {}, fmt::format("{}: {}", Spec(event.task).id, why));
+  return {};
+}
+
 Status Stepper::On(const AttemptGivenUp& event) {
   if (!WaitsForStart(event.task, event.epoch) || At(event.task).reason == Reason::kNone)
     return Stale();

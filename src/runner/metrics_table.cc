@@ -46,6 +46,12 @@ void Lanes(const Figures& figures, Family& family) {
     Add(family, {{"executor", lane.executor}}, lane.*Member);
 }
 template <auto Member>
+void Pools(const Figures& figures, Family& family) {
+  if (!figures.engine) return;
+  for (const engine::PoolStats& pool : figures.engine->pools)
+    Add(family, {{"tenant", pool.tenant}, {"pool", pool.pool}}, pool.*Member);
+}
+template <auto Member>
 void Executors(const Figures& figures, Family& family) {
   for (const auto& [name, metrics] : figures.executors)
     Add(family, {{"executor", name}}, metrics.*Member);
@@ -92,6 +98,7 @@ void Workers(const Figures& figures, Family& family) {
 
 using S = engine::EngineStats;
 using L = engine::LaneStats;
+using O = engine::PoolStats;
 using M = executor::Metrics;
 using Q = executor_queue::QueueFigures;
 using P = ProcessFigures;
@@ -132,6 +139,14 @@ constexpr Row kRows[] = {
     {"headworks_runs_stuck", Type::kGauge, "",
      "Runs set aside because their state cannot be read or written; see `headworks runs unstick`.",
      Engine<&S::runs_stuck>},
+    {"headworks_runs_waiting", Type::kGauge, "limit: max_active_runs, concurrency, rate",
+     "Pending runs that may not start yet, by the limit of their workflow that they wait for.",
+     [](const Figures& figures, Family& family) {
+       if (!figures.engine) return;
+       Add(family, {{"limit", "max_active_runs"}}, figures.engine->runs_for_workflow);
+       Add(family, {{"limit", "concurrency"}}, figures.engine->runs_for_key);
+       Add(family, {{"limit", "rate"}}, figures.engine->runs_for_rate);
+     }},
     {"headworks_timers", Type::kGauge, "", "Times that the engine waits for.", Engine<&S::timers>},
 
     {"headworks_tasks", Type::kGauge,
@@ -157,6 +172,12 @@ constexpr Row kRows[] = {
     {"headworks_tasks_above_pool_limit", Type::kGauge, "",
      "Of these, tasks whose weight is above their pool's limit: none starts until it is raised.",
      Engine<&S::tasks_above_limit>},
+    {"headworks_pool_limit", Type::kGauge, "tenant, pool",
+     "Permits that a pool has in all, of those that tasks have asked for.", Pools<&O::limit>},
+    {"headworks_pool_permits_held", Type::kGauge, "tenant, pool", "Of these, those that are held.",
+     Pools<&O::held>},
+    {"headworks_pool_tasks_waiting", Type::kGauge, "tenant, pool",
+     "Ready tasks that wait for permits of the pool.", Pools<&O::waiting>},
     {"headworks_permits_held", Type::kGauge, "", "Permits of all pools that attempts hold.",
      Engine<&S::permits_held>},
     {"headworks_permits_astray_total", Type::kCounter, "",
@@ -186,6 +207,15 @@ constexpr Row kRows[] = {
        if (!figures.engine) return;
        for (const L& lane : figures.engine->lanes)
          family.samples.push_back({{{"executor", lane.executor}}, 0, lane.attempt_duration});
+     }},
+    {"headworks_attempts_held_up_seconds", Type::kGauge, "executor",
+     "How long the oldest attempt waits that its executor does not take, because it is full, says "
+     "later or cannot answer; 0 if there is none.",
+     [](const Figures& figures, Family& family) {
+       if (!figures.engine) return;
+       for (const L& lane : figures.engine->lanes)
+         family.samples.push_back(
+             {{{"executor", lane.executor}}, Seconds(lane.held_up), std::nullopt});
      }},
     {"headworks_offers_total", Type::kCounter,
      "disposition: dispatched, deferred, backpressure, transient, rejected, refused",
@@ -336,8 +366,10 @@ std::string MetricsPage() {
       "and\n"
       "at `/healthz` whether the engine works ([Monitoring](monitoring.md)). C++ programs get "
       "them\n"
-      "from `Runner::Metrics`. Counters count from the start of the process; label values are all\n"
-      "there from the start, at 0. This page is made from the table in `src/runner`.\n\n"
+      "from `Runner::Metrics`. Counters count from the start of the process; values of\n"
+      "labels that are listed here are there from the start, at 0, others once there is such a "
+      "thing. This\n"
+      "page is made from the table in `src/runner`.\n\n"
       "| metric | type | labels | meaning |\n"
       "| --- | --- | --- | --- |\n";
   for (const Row& row : kRows) {

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "alert_commands.h"
+#include "check_options.h"
 #include "controls.h"
 #include "headworks/alert/alert.h"
 #include "headworks/alert/alerter.h"
@@ -36,7 +37,6 @@
 #include "headworks/log_store/memory_log_store.h"
 #include "headworks/log_store_sqlite/sqlite_log_store.h"
 #include "headworks/model/artifact.h"
-#include "headworks/model/resources.h"
 #include "headworks/spec/params.h"
 #include "headworks/store_memory/memory_store.h"
 #include "headworks/store_sqlite/sqlite_store.h"
@@ -149,50 +149,6 @@ std::string BootId() {
   std::string id;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
   return id;
-}
-
-/// A tenant that one of RunnerOptions names.
-Status CheckTenant(std::string_view option, std::string_view tenant) {
-  if (const Status good = CheckTenantName(tenant); !good)
-    return Error{good.error().code,
-                 fmt::format("RunnerOptions::{}: {}", option, good.error().message)};
-  return {};
-}
-
-Status CheckOptions(const RunnerOptions& options) {
-  HEADWORKS_TRY(options.defaults.Check());
-  if (const auto faults = model::CheckResources(options.max_resources); !faults.empty())
-    return Error{Code::kInvalidArgument, fmt::format("RunnerOptions::max_resources: {} {}",
-                                                     faults[0].field, faults[0].message)};
-  if (const auto why = model::Excess(options.defaults.resources, options.max_resources);
-      !why.empty())
-    return Error{Code::kInvalidArgument,
-                 fmt::format("RunnerOptions::defaults is above RunnerOptions::max_resources: {}; "
-                             "lower the one or raise the other",
-                             why)};
-  if (options.pending_timeout < Duration(0))
-    return Error{Code::kInvalidArgument,
-                 fmt::format("RunnerOptions::pending_timeout is {}us; give 0 or more",
-                             options.pending_timeout.count())};
-  for (const auto& [tenant, key] : options.tenant_executors)
-    HEADWORKS_TRY(CheckTenant("tenant_executors", tenant));
-  for (const auto& [tenant, weight] : options.tenant_weights) {
-    HEADWORKS_TRY(CheckTenant("tenant_weights", tenant));
-    if (weight == 0 || weight > kMaxTenantWeight)
-      return Error{Code::kInvalidArgument,
-                   fmt::format("RunnerOptions::tenant_weights: '{}' weighs {}; give 1 to {}",
-                               tenant, weight, kMaxTenantWeight)};
-  }
-  if (options.priority_ageing < Duration(0))
-    return Error{Code::kInvalidArgument,
-                 fmt::format("RunnerOptions::priority_ageing is {}us; give 0 for none, or more",
-                             options.priority_ageing.count())};
-  if (options.alert_timeout < std::chrono::milliseconds(100) ||
-      options.alert_timeout > std::chrono::hours(1))
-    return Error{Code::kInvalidArgument,
-                 fmt::format("RunnerOptions::alert_timeout is {}us; give 100 ms to an hour",
-                             options.alert_timeout.count())};
-  return alert::CheckQueue(options.alert_queue);
 }
 
 }  // namespace
@@ -375,7 +331,7 @@ Status Runner::Parts::CheckHeld() {
   for (const auto& held : all)
     if (!IsRouted(held.executor))
       return Error{
-          Code::kInvalidArgument,
+          Code::kConflict,
           fmt::format("executor '{}' still has {} attempts of {} runs in {}, but by this "
                       "configuration no task goes to it, and nobody else knows what became of "
                       "them; start once more with '{}' as function_executor, command_executor or "
@@ -457,7 +413,8 @@ Status Runner::Parts::OpenQueueExecutor() {
   }
   token_clock.emplace(clock);
   HEADWORKS_ASSIGN(tokens, token::JwtIssuer::Create(
-                               {.work_valid = executor_queue::WorkTokenValid(options.worker_lease)},
+                               {.work_valid = executor_queue::WorkTokenValid(options.worker_lease),
+                                .ceiling = options.worker_attempt_ceiling},
                                std::move(keys), *token_clock));
   HEADWORKS_ASSIGN(queue_executor, executor_queue::NewQueueExecutor(
                                        {.lease = options.worker_lease,

@@ -486,6 +486,23 @@ tasks:
         self.until(lambda: self.run_state("1") == "succeeded", "the first run ends")
         self.hw("run", file, "--detach")
 
+    def test_what_a_key_holds_acts_on_no_screen(self):
+        key = "to=a\x1b]0;title\x07\nrun 1 is fine"
+        skip = self.write("skip.yaml", self.FILE % ("skip", gate("go")))
+        queue = self.write("queue.yaml", self.FILE.replace("deploy", "later") %
+                           ("queue", gate("go")))
+        self.engine_up()
+        for file in (skip, queue, queue):
+            self.hw("run", file, "--detach", "-p", key)
+        self.until_exists("go.here")
+        said = self.hw("run", skip, "--detach", "-p", key, code=REFUSED).stderr
+        why = self.hw("runs", "why", "3", "go").stdout
+        for text in (said, why):
+            self.assertNotIn("\x1b", text)
+            self.assertNotIn("\x07", text)
+            self.assertIn(r"'a\x1b]0;title\x07\nrun 1 is fine'", text)
+        self.write("go.go", "")
+
     def test_queue_waits_and_why_names_the_holder(self):
         file = self.write("deploy.yaml", self.FILE % ("queue", gate("go")))
         self.engine_up()

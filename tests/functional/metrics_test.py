@@ -127,7 +127,14 @@ class MonitoredCase(Case):
 
 class MetricsTest(MonitoredCase):
     # What no workflow of commands brings about, and the test that does.
+    # That its row shows what moves there is shown by MetricsTable.RowsThatNoWorkflow...
     ELSEWHERE = {
+        "headworks_attempts_held_up_seconds": (
+            "src/engine/tests/disposition_test.cc",
+            "TEST_P(DispositionTest, HowLongTheOldestIsNotTakenIsAFigureOfItsExecutor)"),
+        "headworks_runs_waiting": (
+            "src/engine/tests/places_test.cc",
+            "TEST_F(PlacesTest, WhoWaitsIsCountedByWhatFor)"),
         "headworks_attempts_superseded_total": (
             "src/engine/tests/measure_test.cc",
             "TEST_F(MeasureTest, VerdictThatComesTwiceIsCountedAsSuperseded)"),
@@ -197,8 +204,10 @@ class MetricsTest(MonitoredCase):
                  if all(s[name]["samples"] in ({}, self.scrapes[0][name]["samples"])
                         for s in self.scrapes)}  # {}: the last engine has no such part
         self.assertEqual(still, self.ELSEWHERE.keys() | self.CONSTANT)
-        for file, test in self.ELSEWHERE.values():
+        rows = (ROOT / "src/runner/tests/metrics_test.cc").read_text()
+        for name, (file, test) in self.ELSEWHERE.items():
             self.assertIn(test, (ROOT / file).read_text())
+            self.assertIn(f'{{"{name}", "', rows)
 
     def queues(self, engine):
         self.hw("queue", "set", "mail", "--max-attempts", "1")

@@ -7,6 +7,14 @@
 namespace headworks {
 namespace {
 
+TEST(OneLine, KeepsWhatIsReadAndEscapesWhatActs) {
+  EXPECT_EQ(OneLine(""), "");
+  EXPECT_EQ(OneLine("caf\xc3\xa9 'x' \xf0\x9f\x98\x80"), "caf\xc3\xa9 'x' \xf0\x9f\x98\x80");
+  EXPECT_EQ(OneLine("a\n\t\x1b[2J\x07\x7f"), "a\\n\\t\\x1b[2J\\x07\\x7f");
+  EXPECT_EQ(OneLine("\xc2\x9b \xe2\x80\xae \xff"), "\\x9b \\u202e \\xff");
+  EXPECT_EQ(OneLine("\"\\"), "\\\"\\\\");
+}
+
 TEST(Text, Utf8PrefixEndsAtTheFirstBadByte) {
   for (const std::string_view good :
        {"", "abc", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xF4\x8F\xBF\xBF"})

@@ -298,6 +298,18 @@ TEST_F(ExplainTaskTest, LevelIsTheLongestWayFromARoot) {
   EXPECT_EQ(levels[No("c").value], 2U);
 }
 
+TEST_F(ExplainTaskTest, AKeyIsNamedInOneLineWhateverIsInIt) {
+  auto definition = view_.workflow->definition();
+  definition.concurrency = model::Concurrency{.key = "k", .limit = 1};
+  view_.workflow = *model::Workflow::Create(std::move(definition));
+  view_.header.state = model::RunState::kPending;
+  view_.header.concurrency_key = "a\x1b[2J\ntask a is fine";
+  view_.active_with_key.push_back({.run_no = RunNo(6), .state = model::RunState::kRunning});
+  EXPECT_NE(Explain("a").find("with concurrency key 'a\\x1b[2J\\ntask a is fine' at most"),
+            std::string::npos)
+      << Explain("a");
+}
+
 TEST_F(ExplainTaskTest, AnAttemptThatWaitsForAWorkerSaysForWhichAndSinceWhen) {
   task("a").state = TaskState::kQueued;
   view_.holders[No("a")] = "process (host:1)";
@@ -314,6 +326,21 @@ TEST_F(ExplainTaskTest, AnAttemptThatWaitsForAWorkerSaysForWhichAndSinceWhen) {
     EXPECT_NE(Explain(id).find("of queue 'default' that passes artifacts on"), std::string::npos)
         << Explain(id);
   }
+}
+
+TEST_F(ExplainTaskTest, AnAttemptThatIsNotTakenSaysWhatItsExecutorAnswers) {
+  task("a").state = TaskState::kQueued;
+  task("a").epoch = Epoch(1);
+  view_.held_up[No("a")] = {"attempt 1 is not taken by its executor since then", kNow - seconds(5)};
+  EXPECT_NE(
+      Explain("a").find("attempt 1 is not taken by its executor since then (as of 5.0s ago)\n"),
+      std::string::npos)
+      << Explain("a");
+  task("a").state = TaskState::kRunning;
+  EXPECT_EQ(Explain("a").find("not taken"), std::string::npos) << "it was, in the end";
+  task("a").state = TaskState::kQueued;
+  task("a").epoch = Epoch(11);
+  EXPECT_EQ(Explain("a").find("not taken"), std::string::npos) << "of an earlier attempt";
 }
 
 TEST_F(ExplainTaskTest, AnAttemptThatDoesNotStartSaysWhatItsExecutorSays) {

@@ -127,6 +127,8 @@ TEST_F(SettingsTest, NumbersAndSizesAreBounded) {
                                        {"function_executor", "queue", "process"},
                                        {"worker_lease", "100ms", "99ms"},
                                        {"worker_heartbeat", "1ms", "0s"},
+                                       {"worker_attempt_ceiling", "0s", "-1s"},
+                                       {"worker_attempt_ceiling", "3653d", "3654d"},
                                        {"max_waiting_for_workers", "2", "1"},
                                        {"max_waiting_for_workers", "1000000", "1000001"},
                                        {"tenant_executors", "", "a=x,a=y"},

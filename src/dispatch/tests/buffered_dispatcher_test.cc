@@ -4,7 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <condition_variable>
+#include <deque>
 #include <future>
+#include <map>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -38,10 +43,23 @@ class ManualClock final : public Clock {
 
 class CountingLogger final : public Logger {
  public:
-  void Write(LogLevel level, std::string_view, Fields) override {
-    if (level == LogLevel::kError) ++errors;
+  void Write(LogLevel level, std::string_view, Fields fields) override {
+    if (level != LogLevel::kError) return;
+    const std::scoped_lock lock(mutex_);
+    fields_.clear();
+    for (const auto& [name, value] : fields) fields_.emplace(name, value);
+    ++errors;
+  }
+  /// Of the last error.
+  std::string Field(const std::string& name) {
+    const std::scoped_lock lock(mutex_);
+    return fields_[name];
   }
   std::atomic<int> errors{0};
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::string> fields_;
 };
 
 class BufferedDispatcherTest : public testing::Test {
@@ -267,7 +285,8 @@ TEST_F(BufferedDispatcherTest, ACancelWithdrawsWhatWaitsAndFollowsWhatIsBeingSen
   ASSERT_EQ(sink_.LateFor(waiting.key).size(), 1U);
   EXPECT_EQ(sink_.LateFor(waiting.key)[0].disposition, Disposition::kDeferred)
       << "not ended: an earlier offer of the epoch may have arrived (I4)";
-  EXPECT_EQ(functions_.cancelled, (std::vector{waiting.key, sent.key}));
+  functions_.signal.Await(
+      [&] { return functions_.cancelled == std::vector{waiting.key, sent.key}; });
   Open();
   functions_.signal.Await([&] { return functions_.cancelled.size() == 3; });
   EXPECT_EQ(functions_.cancelled[2], sent.key) << "once more, now that the executor has it";
@@ -390,12 +409,186 @@ TEST_F(BufferedDispatcherTest, ACancelThatThrowsEndsNoThreadAndFailsNothingElse)
   buffer_->Cancel(waiting);
   EXPECT_EQ(sink_.LateFor(waiting.key).size(), 1U) << "it was withdrawn all the same";
   buffer_->Cancel(sent);
+  functions_.signal.Await([&] { return functions_.cancelled.size() == 2; });
   Open();
   functions_.signal.Await([&] { return functions_.cancelled.size() == 3; });
   const Attempt next = Put();
   functions_.signal.Await([&] { return functions_.offered.size() == 2; });
   EXPECT_EQ(functions_.offered, (std::vector{sent.key, next.key}));
   EXPECT_EQ(log_.errors, 3);
+}
+
+TEST_F(BufferedDispatcherTest, ACancelThatHangsHoldsUpNeitherTheEngineNorOtherExecutors) {
+  Start({.buffer_size = 4, .workers = 1});
+  std::atomic<bool> held_up = false;
+  functions_.after_cancel = [&] {
+    if (open_.get_future_shared().wait_for(5s) == std::future_status::timeout) held_up = true;
+  };
+  const Attempt attempt = Put();
+  const Attempt command = Put(kCommand);
+  functions_.signal.Await([&] { return functions_.taken.size() == 1; });
+  commands_.signal.Await([&] { return commands_.taken.size() == 1; });
+  for (int i = 0; i < 3; ++i) buffer_->Cancel(attempt);
+  functions_.signal.Await([&] { return functions_.cancelled.size() == 1; });
+  buffer_->Cancel(command);
+  commands_.signal.Await([&] { return commands_.cancelled == std::vector{command.key}; });
+  EXPECT_TRUE(std::holds_alternative<executor::Unknown>(Inspect(attempt)));
+  EXPECT_TRUE(std::holds_alternative<executor::Running>(Inspect(command)));
+  const Attempt next = Put();
+  functions_.signal.Await([&] { return functions_.taken.contains(next.key); });
+  Open();
+  EXPECT_TRUE(buffer_->Close(0s)) << "waits for them";
+  EXPECT_FALSE(held_up);
+  EXPECT_EQ(functions_.cancelled.size(), 1U) << "the one under way is enough";
+}
+
+TEST_F(BufferedDispatcherTest, CloseNamesTheCancellationsThatHang) {
+  Start({.buffer_size = 4, .workers = 1, .drain_timeout = 20ms});
+  functions_.after_cancel = [&] { open_.get_future_shared().wait_for(5s); };
+  const Attempt attempt = Put();
+  functions_.signal.Await([&] { return functions_.taken.size() == 1; });
+  buffer_->Cancel(attempt);
+  functions_.signal.Await([&] { return functions_.cancelled.size() == 1; });
+  const Status closed = buffer_->Close(0s);
+  ASSERT_FALSE(closed);
+  EXPECT_EQ(closed.error().code, Code::kDrainTimeout);
+  EXPECT_EQ(closed.error().message,
+            "1 attempts are still on their way to an executor: the cancellation of function of run "
+            "run-1 (epoch 1)");
+  Open();
+}
+
+TEST_F(BufferedDispatcherTest, AnInspectionThatHangsIsAnsweredTheNextTime) {
+  Start({.buffer_size = 4, .workers = 1});
+  std::atomic<bool> held_up = false;
+  std::atomic<int> asked = 0;
+  functions_.inspect = [&](const Attempt&) {
+    functions_.signal.Do([&] { ++asked; });
+    if (open_.get_future_shared().wait_for(5s) == std::future_status::timeout) held_up = true;
+    return executor::Inspection(executor::Running{});
+  };
+  const Attempt attempt = Next();
+  const auto first = Inspect(attempt);
+  ASSERT_TRUE(std::holds_alternative<executor::Unknown>(first));
+  EXPECT_EQ(std::get<executor::Unknown>(first).why, "executor functions has not answered yet");
+  EXPECT_TRUE(std::holds_alternative<executor::Unknown>(Inspect(Next())));
+  EXPECT_TRUE(std::holds_alternative<executor::Absent>(Inspect(Next(kCommand))));
+  EXPECT_EQ(asked, 1) << "one question at a time";
+  Open();
+  // Answered late, by what it was asked then; or by a new question.
+  while (std::holds_alternative<executor::Unknown>(Inspect(attempt))) {
+  }
+  EXPECT_FALSE(held_up);
+}
+
+TEST_F(BufferedDispatcherTest, AnAbsenceThatIsToldTooLateSaysNothingOfWhatWasOfferedSince) {
+  Start({.buffer_size = 4, .workers = 1});
+  std::atomic<int> asked = 0;
+  functions_.inspect = [&](const Attempt&) {
+    functions_.signal.Do([&] { ++asked; });
+    if (asked == 1) open_.get_future_shared().wait_for(5s);
+    return asked == 1 ? executor::Inspection(executor::Absent{})
+                      : executor::Inspection(executor::Running{});
+  };
+  const Attempt attempt = Next();
+  EXPECT_TRUE(std::holds_alternative<executor::Unknown>(Inspect(attempt)));
+  EXPECT_EQ(buffer_->Dispatch(attempt).disposition, Disposition::kDispatched);
+  functions_.signal.Await([&] { return functions_.taken.contains(attempt.key); });
+  Open();
+  auto answer = Inspect(attempt);
+  while (std::holds_alternative<executor::Unknown>(answer) ||
+         std::holds_alternative<executor::Pending>(answer))
+    answer = Inspect(attempt);
+  EXPECT_TRUE(std::holds_alternative<executor::Running>(answer));
+  EXPECT_EQ(asked, 2);
+}
+
+class ThrowingCallsTest : public BufferedDispatcherTest,
+                          public testing::WithParamInterface<std::size_t> {};
+
+TEST_P(ThrowingCallsTest, AnInspectionThatThrowsConcernsItsExecutorAlone) {
+  Start({.buffer_size = GetParam()});
+  functions_.inspect = [](const Attempt&) -> Result<executor::Inspection> {
+    throw std::runtime_error("broken");
+  };
+  const std::array asked{Next(), Next(kCommand)};
+  for (int i = 0; i < 3; ++i) {
+    const auto answers = buffer_->Inspect(asked);
+    ASSERT_TRUE(answers);
+    ASSERT_TRUE(std::holds_alternative<executor::Unknown>((*answers)[0]));
+    EXPECT_EQ(std::get<executor::Unknown>((*answers)[0]).why, "executor functions threw: broken");
+    EXPECT_TRUE(std::holds_alternative<executor::Absent>((*answers)[1]));
+  }
+  EXPECT_EQ(log_.errors, 1) << "said once, while it lasts";
+  EXPECT_EQ(log_.Field("executor"), "functions");
+  EXPECT_EQ(log_.Field("error"), "broken");
+  functions_.inspect = nullptr;
+  EXPECT_TRUE(std::holds_alternative<executor::Absent>(Inspect(asked[0])));
+  functions_.inspect = [](const Attempt&) -> Result<executor::Inspection> { throw 7; };
+  EXPECT_TRUE(std::holds_alternative<executor::Unknown>(Inspect(asked[0])));
+  EXPECT_EQ(log_.errors, 2);
+}
+
+TEST_P(ThrowingCallsTest, ASettlementThatThrowsConcernsItsExecutorAlone) {
+  Start({.buffer_size = GetParam()});
+  functions_.before_settled = [] { throw std::runtime_error("broken"); };
+  const std::array over{Next(), Next(kCommand)};
+  buffer_->Settled(over);
+  buffer_->Settled(over);
+  EXPECT_EQ(commands_.settled.front(), over[1].key);
+  EXPECT_EQ(log_.errors, 1);
+  EXPECT_EQ(log_.Field("executor"), "functions");
+}
+
+TEST_P(ThrowingCallsTest, WhatSaysItsCapacityByAThrowHasNone) {
+  Start({.buffer_size = GetParam()});
+  functions_.before_capacity = [] { throw std::runtime_error("broken"); };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(buffer_->GetCapacity(0).free(), 0U);
+    EXPECT_EQ(buffer_->GetCredit(0, TenantId("acme"), "").least(), 0U);
+  }
+  EXPECT_GT(buffer_->GetCapacity(1).free(), 0U);
+  EXPECT_EQ(log_.errors, 2) << "once for each of the two calls";
+  EXPECT_EQ(log_.Field("executor"), "functions");
+  functions_.before_capacity = [] {};
+  EXPECT_GT(buffer_->GetCapacity(0).free(), 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, ThrowingCallsTest, testing::Values(0U, 4U));
+
+TEST_F(BufferedDispatcherTest, WordOfRoomThatThrowsReachesNoCaller) {
+  StartWithoutThreads(1);
+  sink_.before_word = [] { throw 7; };
+  const Attempt over = Put();
+  EXPECT_EQ(buffer_->GetCapacity(0).free(), 0U);
+  buffer_->Settled({&over, 1});
+  const Attempt cancelled = Put();
+  EXPECT_EQ(buffer_->GetCapacity(0).free(), 0U);
+  buffer_->Cancel(cancelled);
+  EXPECT_EQ(log_.errors, 2);
+}
+
+TEST_F(BufferedDispatcherTest, LinesOfAnAttemptNameIt) {
+  StartWithoutThreads(1);
+  functions_.answer = [](const Attempt&) -> OfferResult { throw std::runtime_error("broken"); };
+  const Attempt attempt = Put();
+  const auto expect = [&](const char* error) {
+    EXPECT_EQ(log_.Field("tenant"), "public");
+    EXPECT_EQ(log_.Field("run"), "1");
+    EXPECT_EQ(log_.Field("task"), "function");
+    EXPECT_EQ(log_.Field("try"), "1");
+    EXPECT_EQ(log_.Field("epoch"), "1");
+    EXPECT_EQ(log_.Field("error"), error);
+  };
+  sink_.before_late = [](const model::AttemptKey&) { throw std::runtime_error("no memory"); };
+  EXPECT_TRUE(buffer_->SendNext());
+  expect("no memory");
+  sink_.before_late = [](const model::AttemptKey&) {};
+  EXPECT_TRUE(buffer_->SendNext());
+  expect("broken");
+  functions_.after_cancel = [] { throw std::runtime_error("gone"); };
+  buffer_->Cancel(attempt);
+  expect("gone");
 }
 
 TEST_F(BufferedDispatcherTest, WordOfRoomOrRecoveryThatThrowsEndsNoThread) {
@@ -548,6 +741,82 @@ TEST(DispatchMetrics, WhatWasDispatchedNeverFalls) {
   EXPECT_EQ(metrics.Read().dispatched, 1U);
   metrics.Latency(1ms);
   EXPECT_EQ(metrics.Read().dispatched, 2U);
+}
+
+TEST_F(BufferedDispatcherTest, WhatIsOfferedAgainWhileItsAnswerIsToldIsSentAgain) {
+  StartWithoutThreads(8);
+  bool full = true;
+  functions_.answer = [&](const Attempt&) {
+    return std::exchange(full, false) ? executor::NotTaken(DispatchError::kNoCapacity, "full")
+                                      : OfferResult{};
+  };
+  const Attempt attempt = Next();
+  sink_.before_late = [&](const model::AttemptKey&) {
+    EXPECT_TRUE(IsPending(attempt)) << "its answer is on its way";
+    EXPECT_EQ(buffer_->Dispatch(attempt).disposition, Disposition::kDispatched);
+    EXPECT_TRUE(IsPending(attempt));
+  };
+  EXPECT_EQ(buffer_->Dispatch(attempt).disposition, Disposition::kDispatched);
+  EXPECT_TRUE(buffer_->SendNext());
+  EXPECT_EQ(sink_.LateFor(attempt.key).size(), 1U);
+  EXPECT_TRUE(buffer_->SendNext()) << "it waits once more";
+  EXPECT_TRUE(functions_.taken.contains(attempt.key));
+  EXPECT_EQ(functions_.offered.size(), 2U);
+  EXPECT_EQ(metrics_.Read().depth, 0U);
+}
+
+TEST_F(BufferedDispatcherTest, WhatIsOfferedAgainWhileItsAnswerCannotBeToldIsSentOnce) {
+  StartWithoutThreads(8);
+  functions_.answer = [](const Attempt&) {
+    return executor::NotTaken(DispatchError::kNoCapacity, "full");
+  };
+  const Attempt attempt = Next();
+  bool throws = true;
+  sink_.before_late = [&](const model::AttemptKey&) {
+    if (!std::exchange(throws, false)) return;
+    EXPECT_EQ(buffer_->Dispatch(attempt).disposition, Disposition::kDispatched);
+    throw std::runtime_error("out of memory");
+  };
+  EXPECT_EQ(buffer_->Dispatch(attempt).disposition, Disposition::kDispatched);
+  EXPECT_TRUE(buffer_->SendNext());
+  EXPECT_EQ(metrics_.Read().depth, 1U);
+  EXPECT_TRUE(buffer_->SendNext());
+  EXPECT_FALSE(buffer_->SendNext());
+  EXPECT_EQ(sink_.LateFor(attempt.key).size(), 1U);
+}
+
+TEST_F(BufferedDispatcherTest, UnderLoadWhatIsDeferredAndOfferedAgainIsNeverLost) {
+  constexpr std::size_t kAttempts = 2'000;
+  std::mutex mutex;
+  std::condition_variable heard;
+  std::deque<model::AttemptKey> mail;
+  std::set<std::int64_t> seen;
+  functions_.max = 1'000'000;
+  functions_.answer = [&](const Attempt& attempt) {
+    const std::scoped_lock lock(mutex);
+    return seen.insert(attempt.key.epoch.value).second
+               ? executor::NotTaken(DispatchError::kNoCapacity, "not yet")
+               : OfferResult{};
+  };
+  sink_.before_late = [&](const model::AttemptKey& key) {
+    const std::scoped_lock lock(mutex);
+    mail.push_back(key);
+    heard.notify_one();
+  };
+  Start({.buffer_size = 2 * kAttempts, .workers = 4});
+  std::jthread engine([&] {
+    for (std::size_t i = 0; i < kAttempts; ++i) {
+      std::unique_lock lock(mutex);
+      if (!heard.wait_for(lock, 30s, [&] { return !mail.empty(); })) return;
+      const model::AttemptKey key = mail.front();
+      mail.pop_front();
+      lock.unlock();
+      EXPECT_EQ(buffer_->Dispatch(AttemptOf(kFunction, key.epoch.value)).disposition,
+                Disposition::kDispatched);
+    }
+  });
+  for (std::size_t i = 0; i < kAttempts; ++i) Put();
+  functions_.signal.Await([&] { return functions_.taken.size() == kAttempts; });
 }
 
 TEST_F(BufferedDispatcherTest, TheFirstAnswerAfterAnOutageIsTold) {

@@ -100,7 +100,7 @@ TEST_P(Conformance, CancelsAndSettlementsReachTheExecutorThatHasIt) {
   Answer(function);
   Answer(command);
   dispatcher().Cancel(command);
-  EXPECT_EQ(commands_.cancelled, std::vector{command.key});
+  commands_.signal.Await([&] { return commands_.cancelled == std::vector{command.key}; });
   EXPECT_TRUE(functions_.cancelled.empty());
   dispatcher().Settled(std::array{command, function});
   EXPECT_EQ(functions_.settled, std::vector{function.key});

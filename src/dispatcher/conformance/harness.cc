@@ -67,6 +67,7 @@ void ScriptedExecutor::Cancel(const AttemptKey& key) {
 }
 
 executor::Capacity ScriptedExecutor::GetCapacity() const {
+  before_capacity();
   const std::scoped_lock lock(mutex_);
   return {.max = max, .used = static_cast<std::uint32_t>(taken.size())};
 }
@@ -96,6 +97,7 @@ std::vector<AttemptKey> ScriptedExecutor::List() const {
 }
 
 void ScriptedExecutor::Settled(std::span<const AttemptKey> keys) {
+  before_settled();
   const std::scoped_lock lock(mutex_);
   signal.Do([&] {
     for (const AttemptKey& key : keys) {

@@ -152,6 +152,13 @@ class DispositionTest : public testing::TestWithParam<std::size_t> {
   std::vector<model::AttemptRecord> Attempts(RunNo run) {
     return *store_.query().ListAttempts(tenant_, run, TaskNo(0), Epoch(0), 100);
   }
+  /// That its attempts are not taken, oldest first.
+  std::vector<std::string> Notes(RunNo run) {
+    std::vector<std::string> notes;
+    for (const auto& event : *store_.query().ListEvents(tenant_, run, 100))
+      if (event.kind == "held_up") notes.push_back(event.detail);
+    return notes;
+  }
   std::set<model::AttemptKey> Epochs() const {
     std::set<model::AttemptKey> keys;
     for (const auto& offered : platform_.offered) keys.insert(offered.key);

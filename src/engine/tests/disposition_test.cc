@@ -44,7 +44,8 @@ TEST_P(DispositionTest, DeferredWaitsForCreditWithTheSameEpochAndWithoutAWrite) 
   const std::size_t offers = platform_.offered.size();
   Pass(1h, 10s);
   EXPECT_EQ(platform_.offered.size(), offers) << "who is full is left alone";
-  EXPECT_EQ(store_.sent.size(), writes);
+  EXPECT_EQ(store_.sent.size(), writes + Notes(run).size());
+  EXPECT_EQ(Notes(run).size(), 5U) << "after 10 s, 40 s, 160 s, 640 s, 2,560 s";
   EXPECT_EQ(Row(run).state, TaskState::kQueued);
   platform_.max = 1;
   platform_.answer = Says(Disposition::kDispatched, "");
@@ -80,7 +81,8 @@ TEST_P(DispositionTest, BackpressureComesBackAfterAboutASecondHoweverOften) {
   Tick();
   const std::size_t writes = store_.sent.size();
   Pass(5min, 50ms);
-  EXPECT_EQ(store_.sent.size(), writes) << "no write for a soft answer";
+  EXPECT_EQ(store_.sent.size(), writes + Notes(run).size()) << "no write for a soft answer";
+  EXPECT_EQ(Notes(run).size(), 3U) << "but for people, after 10 s, 40 s and 160 s";
   EXPECT_EQ(Epochs().size(), 1U);
   ASSERT_GT(platform_.offered.size(), 200U);
   std::set<Duration> gaps;
@@ -101,7 +103,7 @@ TEST_P(DispositionTest, TransientBacksOffToAMinute) {
   Tick();
   const std::size_t writes = store_.sent.size();
   Pass(10min);
-  EXPECT_EQ(store_.sent.size(), writes);
+  EXPECT_EQ(store_.sent.size(), writes + Notes(run).size());
   EXPECT_EQ(Epochs().size(), 1U);
   const auto& offered = platform_.offered;
   ASSERT_GE(offered.size(), 8U);
@@ -116,6 +118,47 @@ TEST_P(DispositionTest, TransientBacksOffToAMinute) {
   EXPECT_GE(longest, 45s);
   EXPECT_EQ(Row(run).state, TaskState::kQueued);
   EXPECT_TRUE(Attempts(run).empty()) << "no budget is used";
+}
+
+TEST_P(DispositionTest, WhatIsNotTakenIsNotedWithSinceWhenHowOftenAndWhy) {
+  platform_.answer = Says(Disposition::kTransient, "connection refused");
+  const RunNo run = Start();
+  Tick();
+  Pass(9s);
+  EXPECT_TRUE(Notes(run).empty()) << "that may be over in a moment";
+  Pass(6s);
+  ASSERT_EQ(Notes(run).size(), 1U);
+  const std::string note = Notes(run)[0];
+  EXPECT_TRUE(note.starts_with("t0: attempt 1 is not taken by its executor since ")) << note;
+  EXPECT_TRUE(note.ends_with(" times, last it could not answer (transient): connection refused"))
+      << note;
+  platform_.answer = Says(Disposition::kBackpressure, "429");
+  Pass(5min);
+  ASSERT_GE(Notes(run).size(), 2U);
+  EXPECT_TRUE(Notes(run).back().ends_with(" times, last it says later (backpressure): 429"))
+      << Notes(run).back();
+  EXPECT_EQ(Row(run).reason, model::Reason::kNone) << "nothing follows from it";
+  platform_.answer = Says(Disposition::kDispatched, "");
+  Pass(2min);
+  ASSERT_EQ(platform_.here.size(), 1U);
+  const std::size_t notes = Notes(run).size();
+  Pass(1h, 10s);
+  EXPECT_EQ(Notes(run).size(), notes);
+}
+
+TEST_P(DispositionTest, HowLongTheOldestIsNotTakenIsAFigureOfItsExecutor) {
+  const auto held_up = [&](std::size_t lane) { return engine_.stats().lanes[lane].held_up; };
+  platform_.answer = Says(Disposition::kBackpressure, "429");
+  Start();
+  Pass(30s);
+  Start();
+  Pass(10s);
+  EXPECT_GE(held_up(0), 39s);
+  EXPECT_LE(held_up(0), 41s);
+  EXPECT_EQ(held_up(1), 0s);
+  platform_.answer = Says(Disposition::kDispatched, "");
+  Pass(2s);
+  EXPECT_EQ(held_up(0), 0s);
 }
 
 TEST_P(DispositionTest, AnOutageOfTenMinutesFailsNoTaskAndIsOverWithinSeconds) {

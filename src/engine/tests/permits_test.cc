@@ -94,6 +94,12 @@ TEST_F(PermitsTest, WaitingTakesNoCredit) {
   EXPECT_EQ(dispatcher_.taken.size(), 1U);
   EXPECT_EQ(engine_.stats().tasks_for_permits, 2U);
   EXPECT_EQ(engine_.stats().permits_held, 1U);
+  ASSERT_EQ(engine_.stats().pools.size(), 1U);
+  const PoolStats pool = engine_.stats().pools[0];
+  EXPECT_EQ(pool.tenant, tenant_.value);
+  EXPECT_EQ(pool.pool, "gpu");
+  EXPECT_EQ(std::vector({pool.limit, pool.held, pool.waiting}),
+            (std::vector<std::uint64_t>{1, 1, 2}));
 }
 
 TEST_F(PermitsTest, ATaskThatWaitsForPermitsKeepsNoPlaceOfItsRun) {

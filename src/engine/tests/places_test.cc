@@ -180,6 +180,67 @@ TEST_F(PlacesTest, CancelPreviousCancelsWaitingRunsToo) {
   EXPECT_EQ(State(third), RunState::kRunning);
 }
 
+TEST_F(PlacesTest, CancelPreviousLeavesThoseAtWorkUntilTheRateLetsTheNewOneStart) {
+  const auto workflow = With({.limit = 1,
+                              .on_conflict = OnConflict::kCancelPrevious,
+                              .rate = 1,
+                              .rate_per = std::chrono::minutes(5)});
+  const RunNo first = Begin(*workflow, ""), second = Begin(*workflow, "");
+  const RunNo third = Begin(*workflow, "");
+  Tick(4);
+  EXPECT_EQ(Stored(first).cancel_requested_at, Instant{}) << "else nothing would be at work";
+  EXPECT_EQ(State(second), RunState::kCancelled) << "it never started, and the third is newer";
+  EXPECT_EQ(State(third), RunState::kPending);
+  clock_.Advance(std::chrono::minutes(4));
+  Tick(4);
+  EXPECT_EQ(Stored(first).cancel_requested_at, Instant{});
+  clock_.Advance(std::chrono::minutes(1));
+  Tick(4);
+  EXPECT_NE(Stored(first).cancel_requested_at, Instant{});
+  End(first, model::Verdict::kCancelled);
+  EXPECT_EQ(State(third), RunState::kRunning);
+}
+
+TEST_F(PlacesTest, WhoWaitsIsCountedByWhatFor) {
+  const auto waiting = [&] {
+    const EngineStats stats = engine_.stats();
+    return std::vector{stats.runs_for_workflow, stats.runs_for_key, stats.runs_for_rate};
+  };
+  auto definition = With({.key = "k", .limit = 1}, "keyed")->definition();
+  definition.max_active_runs = 2;
+  const auto keyed = Put(std::move(definition));
+  const auto rated = With({.rate = 1, .rate_per = std::chrono::minutes(5)}, "rated");
+  EXPECT_EQ(waiting(), (std::vector<std::uint64_t>{0, 0, 0}));
+  const RunNo a1 = Begin(*keyed, "a"), a2 = Begin(*keyed, "a");
+  EXPECT_EQ(waiting(), (std::vector<std::uint64_t>{0, 1, 0}));
+  const RunNo b = Begin(*keyed, "b"), c = Begin(*keyed, "c");
+  EXPECT_EQ(waiting(), (std::vector<std::uint64_t>{1, 1, 0}));
+  Begin(*rated, "");
+  Begin(*rated, "");
+  Begin(*rated, "");
+  EXPECT_EQ(waiting(), (std::vector<std::uint64_t>{1, 1, 2}));
+  End(b);
+  End(a1);
+  Tick(2);
+  EXPECT_EQ(State(a2), RunState::kRunning);
+  EXPECT_EQ(State(c), RunState::kRunning);
+  EXPECT_EQ(waiting(), (std::vector<std::uint64_t>{0, 0, 2}));
+  clock_.Advance(std::chrono::minutes(5));
+  Tick(4);
+  EXPECT_EQ(waiting(), (std::vector<std::uint64_t>{0, 0, 1}));
+}
+
+TEST_F(PlacesTest, KeyIsNamedInOneLineWhateverIsInIt) {
+  const auto workflow = With({.key = "k", .limit = 1, .on_conflict = OnConflict::kSkip});
+  const std::string key = "a\x1b]0;b\x07\nrun 1 is fine";
+  Begin(*workflow, key);
+  const auto refused = StartWith(*workflow, key);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("concurrency key 'a\\x1b]0;b\\x07\\nrun 1 is fine'"),
+            std::string::npos)
+      << refused.error().message;
+}
+
 TEST_F(PlacesTest, RunThatGoesToTheLineOfItsKeyLeavesItsPlaceToTheNext) {
   auto definition = With({.key = "k", .limit = 1})->definition();
   definition.max_active_runs = 2;

@@ -9,6 +9,25 @@ namespace {
 
 using std::chrono::minutes;
 
+TEST(Overdue, ThatAnAttemptIsNotTakenIsANoteAndNothingElse) {
+  TestRun t(Of({Shell("a")}));
+  EXPECT_TRUE(t.Do(StartRun{}));
+  t.Queue("a");
+  const Epoch epoch = t.At("a").epoch;
+  const Instant since = t.At("a").since;
+  t.now += minutes(1);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(t.Do(AttemptHeldUp{t.No("a"), epoch, "attempt 1 is not taken"}));
+    EXPECT_EQ(t.changes.events.at(0).kind, "held_up");
+    EXPECT_EQ(t.changes.events.at(0).detail, "a: attempt 1 is not taken");
+    EXPECT_TRUE(t.changes.tasks.empty());
+  }
+  EXPECT_EQ(t.At("a").since, since);
+  EXPECT_EQ(t.At("a").reason, Reason::kNone);
+  EXPECT_TRUE(t.Do(AttemptHeldUp{t.No("a"), Epoch{epoch.value + 1}, "another epoch"}));
+  EXPECT_TRUE(t.changes.events.empty());
+}
+
 TEST(Overdue, AnOverdueAttemptIsShownAndGivenUpWithoutAnotherEpoch) {
   Task a = Shell("a");
   a.retry.max_attempts = 3;

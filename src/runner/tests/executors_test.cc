@@ -140,7 +140,7 @@ TEST_F(ExecutorsTest, OneOfOnesOwnTakesWhatItIsNamedFor) {
 TEST_F(ExecutorsTest, AnUnknownKeyIsRefusedWithTheKnownOnes) {
   options_.function_executor = "dor";
   ExpectRefused(Code::kInvalidArgument,
-                "no executor is called 'dor'; known: inline, process, door");
+                "no executor is called 'dor'; known: inline, process, queue, door");
 }
 
 TEST_F(ExecutorsTest, AKeyIsTakenOnceAndNamesSomething) {
@@ -187,7 +187,7 @@ TEST_F(ExecutorsTest, ATenantsOwnExecutorTakesAllOfItsTasks) {
 TEST_F(ExecutorsTest, ATenantsExecutorMustBeKnownAndItsTenantNamed) {
   options_.tenant_executors["acme"] = "dor";
   ExpectRefused(Code::kInvalidArgument,
-                "no executor is called 'dor'; known: inline, process, door");
+                "no executor is called 'dor'; known: inline, process, queue, door");
   options_.tenant_executors = {{"", "door"}};
   ExpectRefused(
       Code::kInvalidArgument,

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "headworks/dispatch/buffered_dispatcher.h"
 #include "headworks/dispatch/default_dispatcher.h"
@@ -22,6 +23,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);
 Figures SomeFigures() {
   Figures figures{.engine = engine::EngineStats{}, .process = ReadProcessFigures()};
   figures.engine->lanes.push_back({.executor = "process"});
+  figures.engine->pools.push_back({.tenant = "acme", .pool = "gpu"});
   figures.executors.emplace_back("process", executor::Metrics{.active = 3});
   figures.workers = {.waiting = {{"gpu", 2}}, .workers = 1};
   figures.store_files = {{"database", 4'096}};
@@ -81,6 +83,66 @@ TEST(MetricsTable, LabelsAreThoseOfThePage) {
       }
   }
   EXPECT_EQ(rows, families.size());
+}
+
+/// The one sample of a row, or that with this label value.
+double ValueOf(const Figures& figures, std::string_view name, std::string_view label = "") {
+  const auto families = MakeFamilies(figures);
+  for (const auto& sample : Named(families, name).samples)
+    if (label.empty() || sample.labels.back().second == label) return sample.value;
+  return -1;
+}
+
+TEST(MetricsTable, RowsThatNoWorkflowOfCommandsMovesReadTheFigureThatTheyName) {
+  Figures figures = SomeFigures();
+  engine::EngineStats& engine = *figures.engine;
+  engine.superseded = 101;
+  engine.fenced = 102;
+  engine.permits_astray = 103;
+  engine.tasks_above_limit = 104;
+  engine.attempts_pending = 105;
+  engine.attempts_unknown = 106;
+  engine.tasks_for_permits = 107;
+  engine.permits_held = 108;
+  engine.runs_for_workflow = 109;
+  engine.runs_for_key = 110;
+  engine.runs_for_rate = 111;
+  engine.lanes[0].held_up = std::chrono::milliseconds(112'500);
+  engine.pools[0] = {.tenant = "acme", .pool = "gpu", .limit = 113, .held = 114, .waiting = 115};
+  figures.workers->lost = 116;
+  figures.workers->returned = 117;
+  figures.workers->workers = 118;
+  figures.workers->waiting = {{"gpu", 119}};
+  figures.workers->stale_words = 120;
+  figures.alerts->given_up = 121;
+  figures.dispatch.depth = 122;
+  figures.dispatch.at_capacity = 123;
+  for (const auto& [name, label, wanted] :
+       std::initializer_list<std::tuple<const char*, const char*, double>>{
+           {"headworks_attempts_superseded_total", "", 101},
+           {"headworks_words_refused_total", "", 102},
+           {"headworks_permits_astray_total", "", 103},
+           {"headworks_tasks_above_pool_limit", "", 104},
+           {"headworks_attempts_overdue", "pending", 105},
+           {"headworks_attempts_overdue", "unknown", 106},
+           {"headworks_tasks_waiting_for_permits", "", 107},
+           {"headworks_permits_held", "", 108},
+           {"headworks_runs_waiting", "max_active_runs", 109},
+           {"headworks_runs_waiting", "concurrency", 110},
+           {"headworks_runs_waiting", "rate", 111},
+           {"headworks_attempts_held_up_seconds", "process", 112.5},
+           {"headworks_pool_limit", "gpu", 113},
+           {"headworks_pool_permits_held", "gpu", 114},
+           {"headworks_pool_tasks_waiting", "gpu", 115},
+           {"headworks_worker_attempts_lost_total", "", 116},
+           {"headworks_worker_attempts_returned_total", "", 117},
+           {"headworks_workers", "", 118},
+           {"headworks_worker_attempts_waiting", "gpu", 119},
+           {"headworks_worker_words_stale_total", "", 120},
+           {"headworks_alerts_given_up_total", "", 121},
+           {"headworks_dispatch_buffer_depth", "", 122},
+           {"headworks_dispatch_at_capacity_total", "", 123}})
+    EXPECT_EQ(ValueOf(figures, name, label), wanted) << name << " " << label;
 }
 
 TEST(MetricsTable, WithoutAnEngineThereAreFiguresOfTheProcessOnly) {

@@ -489,7 +489,7 @@ TEST_F(RemoteTest, ExecutorsThatHoldAttemptsAreNotLeftOut) {
   without.pools = {{"gpu", 1}};
   auto refused = Runner::Open(without);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(refused.error().code, Code::kConflict);
   EXPECT_EQ(refused.error().message,
             "executor 'remote' still has 1 attempts of 1 runs in " + (folder_ / "db").string() +
                 ", but by this configuration no task goes to it, and nobody else knows what became "

@@ -224,6 +224,22 @@ TEST_F(WorkersTest, WhoeverSaysThatItLivesKeepsItsAttempt) {
   EXPECT_EQ(Attempts(run).size(), 1U);
 }
 
+TEST_F(WorkersTest, AnAttemptIsToldToStopAMinuteBeforeItsCeiling) {
+  options_.worker_attempt_ceiling = 61s;
+  Open();
+  Hand worker(*runner_, "w");
+  const RunNo run = runner_->Start("plain")->run();
+  const auto started = worker.GetAndBegin();
+  Reply reply = Reply::kGoOn;
+  for (int beat = 0; beat < 100 && reply == Reply::kGoOn; ++beat)
+    reply = worker.Beat(started.work_token, 100ms)->pulses.at(0).reply;
+  EXPECT_EQ(reply, Reply::kCancel);
+  EXPECT_EQ(*worker.Complete(started.work_token, {.verdict = Verdict::kCancelled}), Reply::kGoOn);
+  EXPECT_EQ(End(run), model::RunState::kFailed);
+  ASSERT_EQ(Attempts(run).size(), 1U);
+  EXPECT_EQ(Attempts(run)[0].outcome.reason, model::Reason::kCredentialCeiling);
+}
+
 TEST_F(WorkersTest, ATaskGoesOnThroughARestartOfTheEngine) {
   Open();
   Hand worker(*runner_, "w");

@@ -17,6 +17,11 @@ std::size_t ValidUtf8Prefix(std::string_view text);
 /// `bytes` as valid UTF-8: each byte that is not part of it becomes U+FFFD.
 std::string ReplaceInvalidUtf8(std::string_view bytes);
 
+/// With everything that is not printed as a character (line ends, escape sequences, marks of
+/// direction, invalid UTF-8) and `"` and `\\` as escapes, as in C: "a\\n".  For what others gave,
+/// within a line that says something of it.
+std::string OneLine(std::string_view bytes);
+
 /// The entry of `known` that `word` most likely misspells; empty if none is near.  Counts inserted,
 /// dropped, changed and swapped characters, upper and lower case being equal; a third of the word,
 /// at most 3, may be wrong.  Of equally near ones the first.  Words over 100 bytes have none.

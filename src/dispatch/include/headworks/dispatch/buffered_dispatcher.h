@@ -1,16 +1,21 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "headworks/base/log.h"
@@ -52,13 +57,20 @@ struct BufferPorts {
 /// Answers.  What the executor did not take goes to the RetrySink.  What throws fails only itself:
 ///   it counts as kExecutionFailed if the executor does not have it, and as dispatched if it does.
 ///   If the sink throws, the attempt is sent again after a second: its executor answers the same.
-///   Where a cancellation, or word of room or recovery throws, that is logged and nothing else.
-/// Fate.  What waits, or is being sent and not yet known to its executor, is Pending to Inspect.
+///   Where any other call throws, of an executor or of the sink, that is logged and nothing else:
+///   of one whose Inspect throws nothing is known, one whose GetCapacity throws has no room.
+/// Asking.  Cancellations and inspections go to each executor by one more thread of its lane, in
+///   that order.  Cancel waits for none, and one attempt has one on its way.  Inspect waits 200 ms
+///   for all executors; of one that hangs the attempts are Unknown, what it answers later is told
+///   to who asks next, and meanwhile nobody waits for it.  GetCapacity, GetCredit and Settled are
+///   called on the caller's thread: an executor answers these from its memory.
+/// Fate.  What waits, or is being sent and not yet known to its executor, is Pending to Inspect,
+///   until the sink has been told what became of it; whoever is told may offer it again at once.
 ///   What is settled is not sent.  What Cancel or Close withdraws is reported as kDeferred, never
 ///   as ended: an earlier offer of the same epoch may have reached the executor (I4).
 /// Life.  Construct, Start, use, Close, destroy.  The destructor waits for calls that hang.
 /// Size 0.  As the inner dispatcher, on the caller's thread, with the same metrics and the same
-///   wall against exceptions.
+///   wall against exceptions: an executor that hangs in any call holds up the engine.
 class BufferedDispatcher final : public dispatcher::Dispatcher {
  public:
   BufferedDispatcher(const BufferConfig& config, const BufferPorts& ports);
@@ -114,13 +126,27 @@ class BufferedDispatcher final : public dispatcher::Dispatcher {
   /// Nodes keep their place, and are used again.
   using Entries = std::unordered_map<Id, Entry, IdHash>;
   enum class Sent : std::uint8_t { kNothing, kSent, kUntold };
+  /// What one Inspect asks one executor.
+  struct Question {
+    std::vector<executor::Attempt> attempts;
+    std::vector<std::size_t> at;                // their places among those that were asked about
+    std::unordered_set<Id, IdHash> here;        // in the buffer then, or put there since
+    std::vector<executor::Inspection> answers;  // one for each, once `answered`
+    bool begun = false, answered = false;
+    bool left = false;  // nobody waits for the answers any more
+  };
   struct Lane {
-    std::condition_variable work;
+    std::condition_variable work, asked;
     // Guarded by mutex_.
     std::deque<Entry*> queue;
     std::uint32_t entries = 0;         // waiting or being sent
     bool troubled = false;             // its executor could not answer last time
     mutable bool room_wanted = false;  // somebody saw none since the last CapacityChanged
+    std::deque<executor::Attempt> cancels;
+    std::unordered_set<Id, IdHash> cancelling;  // those in `cancels`
+    std::shared_ptr<Question> question;         // shared with who asked, who may go first
+    std::unordered_map<Id, executor::Inspection, IdHash> late;  // nobody waited for them
+    Duration late_at{};
   };
 
   static Id IdOf(const model::AttemptKey& key) { return {key.run.value, key.epoch.value}; }
@@ -135,9 +161,33 @@ class BufferedDispatcher final : public dispatcher::Dispatcher {
   template <typename Call>
   void Guard(std::string_view failure, const executor::Attempt& attempt, const Call& call);
   void CancelInner(const executor::Attempt& attempt);
+  /// On its lane's thread, if there is one.  Unlocks.
+  void PassCancel(std::unique_lock<std::mutex>& lock, const executor::Attempt& attempt);
+  /// A lane's thread for cancellations and inspections.
+  void Ask(std::size_t number);
+  /// One question for each lane that has one; returns with what was answered in time.
+  void AskLanes(std::unique_lock<std::mutex>& lock,
+                std::span<const std::shared_ptr<Question>> questions);
+  std::vector<executor::Inspection> InspectInner(std::size_t lane,
+                                                 std::span<const executor::Attempt> attempts);
+  /// Keeps what came too late.
+  void KeepLocked(Lane& lane, Question& question);
+  bool TakeLateLocked(Lane& lane, const Id& id, executor::Inspection& answer);
+  /// What a call of a lane's executor throws, and logs that if the last one did not.
+  template <typename Call>
+  std::optional<std::string> Throws(std::size_t lane, std::string_view what,
+                                    const Call& call) const;
+  /// Tells what an executor answered to one that has left the buffer; false if the sink threw: it
+  /// is back then.  Unlocks meanwhile.
+  bool TellLate(std::unique_lock<std::mutex>& lock, Entries::node_type& sent,
+                const executor::OfferResult& result);
+  void TellRoom();
+  bool IsToldLocked(const Id& id) const;
   Entry& PutLocked(const executor::Attempt& attempt, Duration now);
-  /// Takes one out of the buffer.
-  executor::Attempt TakeLocked(Entries::iterator at);
+  Entry& EnqueueLocked(Entries::node_type node);
+  /// Takes one out of the buffer that is in no queue.
+  Entries::node_type ExtractLocked(Entries::iterator at);
+  void SpareLocked(Entries::node_type node);
   /// Takes one that waits out of the buffer.
   executor::Attempt WithdrawLocked(Entries::iterator at);
   void DepthChangedLocked(std::ptrdiff_t by);
@@ -152,14 +202,20 @@ class BufferedDispatcher final : public dispatcher::Dispatcher {
 
   std::vector<Lane> lanes_;  // as many as the inner dispatcher has, from Start on
   mutable std::mutex mutex_;
-  std::condition_variable quiet_;
+  std::condition_variable quiet_, answered_;
+  mutable std::atomic<std::size_t> throwing_ = 0;  // the size of throws_
   // Guarded by mutex_.
   Entries entries_;
+  std::vector<Entry*> telling_;  // out of the buffer; their answers are being told
   std::vector<Entries::node_type> spare_;
   std::size_t depth_ = 0;  // of all queues
   std::size_t next_lane_ = 0;
   std::size_t sending_ = 0;
+  std::size_t cancels_ = 0;  // of all lanes
   bool closed_ = false;
+  bool over_ = false;        // destroyed
+  bool has_askers_ = false;  // each lane has its thread for them
+  mutable std::set<std::pair<std::size_t, std::string_view>> throws_;  // lanes' calls, last time
   std::vector<std::string> untold_;  // lost to a sink that threw while closing
 
   std::vector<std::jthread> threads_;  // last: they use all of the above

@@ -66,6 +66,8 @@ class ActiveRuns {
   /// known.  Nobody goes past one that is before it there, whatever limit each of them knows.
   bool HasPlace(const RunGroup& group, const Limit& limit, const model::RunHeader& run,
                 Duration now);
+  /// Whether the rate of the group, which is known, lets one more start now.
+  bool WithinRate(const RunGroup& group, const Limit& limit, Duration now);
   /// From now on the run waits for a place in the group, and in no other.
   void Wait(const model::RunHeader& run, const RunGroup& group);
   /// It waits, but stands in no line: it is paused.
@@ -80,6 +82,13 @@ class ActiveRuns {
   /// The run that is to try next, highest priority first; it no longer waits.
   std::optional<RunNo> Next(const RunGroup& group);
   bool IsWaiting(RunNo run) const { return waiting_.contains(run); }
+  /// Runs that stand in a line, by what lets them start.
+  struct Waiting {
+    std::size_t for_workflow = 0;  // `max_active_runs`
+    std::size_t for_key = 0;       // a place of their concurrency key
+    std::size_t for_rate = 0;      // its rate
+  };
+  Waiting waiting() const;
   /// The run does not start any more.
   void Forget(RunNo run);
   /// One waiting run of each group.
@@ -113,6 +122,10 @@ class ActiveRuns {
   static Place PlaceOf(const model::RunHeader& run) { return {-run.priority, run.run_no}; }
 
   std::unordered_map<RunNo, std::pair<RunGroup, Place>> waiting_;  // in a line, or aside
+  std::size_t in_lines_of_workflows_ = 0, in_lines_of_keys_ = 0;
+  std::size_t& InLinesOf(const RunGroup& group) {
+    return group.key ? in_lines_of_keys_ : in_lines_of_workflows_;
+  }
 
   void SetDue(Groups::iterator group, std::optional<Duration> due);
 };

@@ -225,9 +225,14 @@ class Engine final : public executor::AttemptSink,
   static constexpr int kInDoubt = -2;
   /// An attempt that no executor is known to have.
   struct Soft {
-    int answers = 0;        // soft ones so far, or kAnsweredNo, kInDoubt
-    Duration due{0};        // of its one timer, monotonic; others are not wanted.  0 = none
-    int last_hurried = -1;  // so many answers it had when a recovery last brought that forward
+    int answers = 0;           // soft ones so far, or kAnsweredNo, kInDoubt
+    Duration due{0};           // of its one timer, monotonic; others are not wanted.  0 = none
+    int last_hurried = -1;     // so many answers it had when a recovery last brought that forward
+    std::uint64_t offers = 0;  // not taken; of the first and the last:
+    Duration since{0};         // monotonic
+    Instant since_at{};
+    std::string said;
+    Duration note_at{0};  // monotonic; people are told then
   };
   /// An attempt that its executor has, and that has yet to start.
   struct Unstarted {
@@ -257,6 +262,7 @@ class Engine final : public executor::AttemptSink,
     std::uint32_t live = 0;  // attempts not yet settled
     bool troubled = false;   // the executor could not answer last time
     Duration recovered_at{0};
+    Duration held_up_since{0};  // the oldest attempt that it does not take; 0 = none
   };
   struct Timer {
     Duration due;  // monotonic
@@ -365,6 +371,11 @@ class Engine final : public executor::AttemptSink,
   /// Once more in a second to a minute, at `latest` if that is yet to come.
   void AskAboutStart(const executor::Attempt& attempt, Duration latest);
   void DropOverdue(const LiveRef& ref);
+  /// One more offer was not taken, and there will be another.
+  void CountHeldUp(Soft& soft, const executor::OfferResult& result);
+  /// Who waits longest for each executor, in figures; and of each one that waits for long, a note
+  /// in its run's history, ever more seldom.
+  void NoteHeldUp();
   std::uint64_t& OverdueCount(model::Reason reason);
 
   // words.cc
@@ -487,8 +498,10 @@ class Engine final : public executor::AttemptSink,
   Result<std::vector<model::RunHeader>> HoldersOf(const RunGroup& group, std::size_t limit);
   /// kConflict if a run that is to start finds no place, and its workflow says `skip`.
   Status CheckSkip(const model::Workflow& workflow, const RunGroup& group);
-  /// The oldest that are in the way of a run are cancelled.
-  Status CancelPrevious(const model::RunHeader& header, const RunGroup& group, std::size_t limit);
+  /// The oldest that are in the way of a run are cancelled; those at work once its rate lets it
+  /// start.
+  Status CancelPrevious(const model::RunHeader& header, const RunGroup& group,
+                        const ActiveRuns::Limit& limit);
   /// A run that waited for a place is not there: others try.
   void PassPlaceOn(RunNo run);
   /// The next run of the group tries to start.
@@ -636,6 +649,7 @@ class Engine final : public executor::AttemptSink,
   std::size_t tidy_unstarted_at_ = kFewTimers;
   std::map<LiveRef, Duration> watched_;  // the one entry of unstarted_ that counts
   std::map<LiveRef, Overdue> overdue_;
+  Duration held_up_at_{0};        // when to look at those that no executor takes, if there are any
   std::vector<LateAnswer> late_;  // the store did not answer
   std::unordered_map<RunNo, std::vector<Work>> stuck_works_;
   std::unordered_map<RunNo, Error> unloadable_;  // and why

@@ -12,6 +12,7 @@
 #include "headworks/base/ids.h"
 #include "headworks/base/time.h"
 #include "headworks/engine/ready_queue.h"
+#include "headworks/engine/stats.h"
 #include "headworks/store/run_store.h"
 
 namespace headworks::engine {
@@ -81,6 +82,8 @@ class Pools {
   std::size_t in_line(const TenantId& tenant, const std::string& pool) const {
     return pools_.at({tenant.value, pool}).line.size();
   }
+  /// Those that tasks have asked for, in order of tenant and name.
+  std::vector<PoolStats> Figures() const;
   /// Permits of all pools that are held, as committed.
   std::int64_t used() const { return used_; }
   /// As committed; when they were granted is not known here.

@@ -20,7 +20,16 @@ struct LaneStats {
   std::string executor;
   std::uint64_t ready = 0;  // tasks that wait for credit; may count some that no longer do
   std::uint64_t live = 0;   // attempts not yet settled, those included that it deferred
+  Duration held_up{0};      // how long the oldest of these waits that it does not take; 0 = none
   metrics::Histogram attempt_duration{metrics::kTaskSeconds};
+};
+
+/// How it stands with one pool.
+struct PoolStats {
+  std::string tenant, pool;
+  std::uint64_t limit = 0;  // as it was read last; 0 until a task asks
+  std::uint64_t held = 0;
+  std::uint64_t waiting = 0;  // tasks
 };
 
 /// Figures for health, metrics, benches and tests.  Counted on the control thread alone, published
@@ -58,6 +67,10 @@ struct EngineStats {
   std::uint64_t permits_held = 0;       // of all pools
   std::uint64_t tasks_for_permits = 0;  // ready tasks that wait for permits
   std::uint64_t tasks_above_limit = 0;  // of these, as long as no limit is raised
+  std::vector<PoolStats> pools;         // that tasks have asked for
+  std::uint64_t runs_for_workflow = 0;  // pending ones that wait for max_active_runs
+  std::uint64_t runs_for_key = 0;       // ... for a place of their concurrency key
+  std::uint64_t runs_for_rate = 0;      // ... for its rate
   std::vector<LaneStats> lanes;
   bool queueing = true;  // false: nothing is queued any more, and live_attempts only falls
   bool lost = false;     // another engine owns the shards, or the store is damaged: it has stopped

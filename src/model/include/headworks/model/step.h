@@ -45,6 +45,13 @@ struct AttemptOverdue {
   Reason reason = Reason::kNone;
   std::string why = {};
 };
+/// For a while now its executor does not take this attempt; `why` says what it answers.  Changes
+/// nothing: a note for people.
+struct AttemptHeldUp {
+  TaskNo task;
+  Epoch epoch;
+  std::string why;
+};
 /// An overdue attempt stayed so for too long: its task ends as failed, without another epoch.
 struct AttemptGivenUp {
   TaskNo task;
@@ -108,9 +115,10 @@ struct MarkTask {
 /// Goes on with a large consequence (`Changes::more`).
 struct ContinueRun {};
 
-using Event = std::variant<StartRun, QueueTask, AskPermits, AttemptStarted, AttemptOverdue,
-                           AttemptGivenUp, AttemptEnded, OfferAnswered, WhenEvaluated, TimerDue,
-                           CancelRun, PauseRun, ResumeRun, RerunTasks, MarkTask, ContinueRun>;
+using Event =
+    std::variant<StartRun, QueueTask, AskPermits, AttemptStarted, AttemptOverdue, AttemptGivenUp,
+                 AttemptEnded, OfferAnswered, WhenEvaluated, TimerDue, CancelRun, PauseRun,
+                 ResumeRun, RerunTasks, MarkTask, ContinueRun, AttemptHeldUp>;
 
 // ---- Changes: rows to write, then effects to perform after the commit (I1).
 

@@ -94,8 +94,9 @@ struct RunnerOptions {
   model::PoolLimits pools;
 
   /// Attempts, for each executor, that may wait for a thread to hand them over, so that the engine
-  /// never waits for a platform that answers slowly.  0 = none: the engine's own thread does it,
-  /// which is best for "inline" and "process".  At most 1,000,000.
+  /// never waits for a platform that answers slowly, nor where one is cancelled; 200 ms at most
+  /// where it asks what became of one.  0 = none: the engine's own thread does all of it, which is
+  /// best for "inline" and "process".  At most 1,000,000.
   std::uint32_t dispatch_buffer_size = 0;
   /// Those threads, for each executor, where there is a buffer; at least one.  At most 1,024.
   std::uint32_t dispatch_workers = 4;
@@ -116,6 +117,10 @@ struct RunnerOptions {
   Duration worker_lease = std::chrono::seconds(60);
   /// How often workers say that they live; more than none, at most a third of `worker_lease`.
   Duration worker_heartbeat = std::chrono::seconds(15);
+  /// How long an attempt with a worker may run, in whole seconds, at most 10 years: then its tokens
+  /// are good for nothing, and it ends as failed (`credential_ceiling`), without another try.  Its
+  /// worker is told to stop a minute, or two heartbeats, before.  0 = for ever.
+  Duration worker_attempt_ceiling = std::chrono::hours(24);
   /// Attempts that may wait for workers, 2 to 1,000,000; of one queue and set of labels half of it,
   /// of one tenant three quarters.
   std::uint32_t max_waiting_for_workers = 10'000;

@@ -80,6 +80,9 @@ class ScriptedExecutor final : public executor::Executor {
   std::function<executor::Credit(const TenantId&, const std::string&)> credit;
   /// Called last by Cancel; may throw.
   std::function<void()> after_cancel = [] {};
+  /// Called first by GetCapacity and GetCredit, and by Settled; may throw.
+  std::function<void()> before_capacity = [] {};
+  std::function<void()> before_settled = [] {};
   Status drained;
   std::atomic<std::uint32_t> max{1'000};
   std::vector<model::AttemptKey> offered, cancelled, settled;
