@@ -43,7 +43,7 @@ ARROWS = {
     "worker": ["base", "model", "author", "executor", "executor_inline", "executor_process",
                "log_store", "artifact_store", "worker_api"],
     "job_worker": ["base", "author", "task_queue"],
-    "rpc": ["base", "model", "executor", "log_store", "worker_api"],
+    "rpc": ["base", "model", "executor", "log_store", "task_queue", "worker_api"],
     "server": ["base", "model", "control", "task_queue", "executor"],
 }
 ARROWS["runner"] = ["base", "metrics", "expr", "model", "author", "spec", *PORTS, "log_store",

@@ -205,7 +205,8 @@ Result<Exit> Up(const Context& context, const std::string& folder) {
   Print(fmt::format("engine is up on {}, continuing {} unfinished runs\n",
                     StoreName(context.settings().runner), unfinished.size()));
   if (monitoring) Print(fmt::format("metrics are at http://{}/metrics\n", monitoring->address()));
-  if (endpoint) Print(fmt::format("workers of this host: `{}`\n", CommandLine(context, "worker")));
+  if (runner->worker_service() != nullptr)
+    Print(fmt::format("workers of this host: `{}`\n", CommandLine(context, "worker")));
   if (endpoint && !endpoint->address().empty())
     Print(fmt::format("workers connect to {}\n", endpoint->address()));
   std::optional<Folder> watched;

@@ -20,6 +20,39 @@ bool IsLoopback(const std::string& address) {
   return host == "localhost" || host == "[::1]";
 }
 
+/// Of an engine that runs all tasks itself: what comes to it are handlers of items.
+class NoTasks final : public worker_api::EngineService {
+ public:
+  void Register(worker_api::Registration, Done<worker_api::Welcome> done) override { done(Why()); }
+  void PollFor(worker_api::Poll, Done<worker_api::Polled> done) override { done(Why()); }
+  void Start(const worker_api::Identity&, std::string, Done<worker_api::Started> done) override {
+    done(Why());
+  }
+  void Beat(worker_api::Heartbeat, Done<worker_api::Beaten> done) override { done(Why()); }
+  void Log(std::string, std::vector<log_store::Line>, Done<executor::Reply> done) override {
+    done(Why());
+  }
+  void PutArtifact(worker_api::ArtifactPut, Done<worker_api::ArtifactTaken> done) override {
+    done(Why());
+  }
+  void GetArtifact(worker_api::ArtifactGet, Done<worker_api::ArtifactPiece> done) override {
+    done(Why());
+  }
+  void Complete(std::string, model::Outcome, Done<executor::Reply> done) override { done(Why()); }
+  void HandBack(const worker_api::Identity&, std::vector<std::string>, Done<bool> done) override {
+    done(Why());
+  }
+  void Leave(const worker_api::Identity&, Done<bool> done) override { done(Why()); }
+  Result<worker_api::Identity> SpeakerOf(std::string_view) override { return Why(); }
+
+ private:
+  static Error Why() {
+    return {Code::kConflict,
+            "this engine runs all tasks itself, and only gives out items of queues; set "
+            "command_executor or function_executor to queue, where it is started"};
+  }
+};
+
 }  // namespace
 
 class WorkerEndpoint::Tokens final : public rpc::Authenticator {
@@ -41,27 +74,27 @@ class WorkerEndpoint::Tokens final : public rpc::Authenticator {
 };
 
 WorkerEndpoint::WorkerEndpoint(std::unique_ptr<Tokens> tokens, WorkerSocket socket)
-    : tokens_(std::move(tokens)), socket_(std::move(socket)) {}
+    : tokens_(std::move(tokens)),
+      no_tasks_(std::make_unique<NoTasks>()),
+      socket_(std::move(socket)) {}
 WorkerEndpoint::~WorkerEndpoint() = default;
 
 Result<std::unique_ptr<WorkerEndpoint>> WorkerEndpoint::Open(const Context& context,
                                                              Runner& runner) {
   const Settings& settings = context.settings();
-  if (runner.worker_service() == nullptr)
-    return Error{Code::kInvalidArgument,
-                 fmt::format("workers may connect to {} (rpc_listen), but no task goes to them: "
-                             "set command_executor or function_executor to queue",
-                             settings.rpc_listen)};
   HEADWORKS_ASSIGN(WorkerSocket socket, WorkerSocket::Open(settings.runner.database_url));
   HEADWORKS_ASSIGN(const std::string file, TokenKeysFile(settings.runner.database_url));
   SystemRandom random;
   HEADWORKS_ASSIGN(auto keys, token::TokenKeys::LoadOrCreate(file, random));
   std::unique_ptr<WorkerEndpoint> endpoint(new WorkerEndpoint(
       std::make_unique<Tokens>(std::move(keys), context.clock), std::move(socket)));
-  const rpc::RpcServerPorts ports{.service = *runner.worker_service(),
-                                  .authenticator = *endpoint->tokens_,
-                                  .clock = context.clock,
-                                  .log = context.logger};
+  const bool gives_tasks = runner.worker_service() != nullptr;
+  const rpc::RpcServerPorts ports{
+      .service = gives_tasks ? *runner.worker_service() : *endpoint->no_tasks_,
+      .authenticator = *endpoint->tokens_,
+      .clock = context.clock,
+      .log = context.logger,
+      .queues = &runner.queues()};
   auto local = rpc::RpcServer::Open({.address = endpoint->socket_.address()}, ports);
   if (!local)
     return Error{Code::kUnavailable,

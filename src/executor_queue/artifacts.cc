@@ -138,7 +138,12 @@ Result<Blob> Impl::FindNeeded(const executor::Attempt& attempt, const std::strin
     executor::Attempt placed = attempt;
     placed.artifact_dir = kNoFolder;
     const auto resolved = ports_.resolver.Resolve(placed);
-    if (!resolved) return Error{Code::kUnavailable, resolved.error().message};
+    if (!resolved) {
+      ports_.log.Warning("what an attempt needs cannot be looked up for its worker",
+                         {{"task", attempt.task().id}, {"error", resolved.error().message}});
+      return Error{Code::kUnavailable,
+                   "what the attempt needs cannot be looked up; the engine's log says why"};
+    }
     NoteNeeded(id, resolved->artifacts);
   } else {
     NoteNeeded(id, {});

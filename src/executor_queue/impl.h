@@ -11,6 +11,7 @@
 #include <stop_token>
 #include <thread>
 
+#include "discreet_store.h"
 #include "headworks/executor/attempt_gate.h"
 #include "headworks/executor/duration_histogram.h"
 #include "headworks/executor_queue/queue_executor.h"
@@ -356,6 +357,7 @@ class Impl final : public QueueExecutor {
   const QueueOptions options_;
   const QueuePorts ports_;
   executor::AttemptGate gate_;
+  std::optional<DiscreetStore> artifacts_;  // what workers hear of ports_.artifacts
   Transfers transfers_;
 
   mutable std::mutex mutex_;

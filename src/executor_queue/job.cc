@@ -75,6 +75,23 @@ std::string WhyNotElsewhere(const executor::Rendered& rendered) {
   return {};
 }
 
+std::string WhyTooMuch(const std::vector<executor::NeededArtifact>& artifacts) {
+  if (artifacts.size() > kMostNeeded)
+    return fmt::format(
+        "the task needs {} artifacts, and a worker is given at most {}: leave them as one archive",
+        artifacts.size(), kMostNeeded);
+  std::uint64_t left = kMostNeededBytes;
+  for (const executor::NeededArtifact& each : artifacts) {
+    if (each.artifact.size > left)
+      return fmt::format(
+          "the artifacts that the task needs have more than {} bytes together, the most that a "
+          "worker is given, with {}: keep what is so large where all tasks reach it",
+          kMostNeededBytes, each.name);
+    left -= each.artifact.size;
+  }
+  return {};
+}
+
 Result<worker_api::Job> MakeJob(const executor::Attempt& attempt, executor::Resolved resolved) {
   const model::WorkflowDefinition& whole = attempt.workflow->definition();
   model::WorkflowDefinition alone;

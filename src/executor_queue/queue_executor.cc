@@ -94,10 +94,13 @@ Impl::Impl(const QueueOptions& options, const QueuePorts& ports)
              .renew_before = std::max(kRenewBefore, options.lease),
              .stop_before_ceiling = std::max(kStopBeforeCeiling, 2 * options.heartbeat_every)},
             ports.tokens, ports.token_clock),
+      artifacts_(ports.artifacts == nullptr
+                     ? std::nullopt
+                     : std::optional<DiscreetStore>(std::in_place, *ports.artifacts, ports.log)),
       transfers_({.max_open = options.max_open_artifacts,
                   .max_artifact_bytes = options.max_artifact_bytes,
                   .idle = std::max(TransferOptions{}.idle, options.lease)},
-                 ports.artifacts, ports.clock) {}
+                 artifacts_ ? &*artifacts_ : nullptr, ports.clock) {}
 
 Impl::~Impl() {
   for (std::jthread& thread : threads_) thread.request_stop();

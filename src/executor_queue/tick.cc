@@ -179,12 +179,17 @@ void Impl::Resolve(StartJob job) {
   if (resolved) {
     NoteNeeded(id, resolved->artifacts);
     std::string why = resolved->rendered ? WhyNotElsewhere(*resolved->rendered) : "";
+    std::string much = WhyTooMuch(resolved->artifacts);
     auto made = MakeJob(job.attempt, *std::move(resolved));
-    if (made && why.empty())
+    if (made && why.empty() && much.empty())
       return AnswerStarting(id, Started{Reply::kGoOn, std::move(job.work_token), *std::move(made)});
-    failure = {.verdict = model::Verdict::kFailed,
-               .reason = model::Reason::kDispatchFailed,
-               .error = why.empty() ? made.error().message : std::move(why)};
+    failure = {.verdict = model::Verdict::kFailed, .reason = model::Reason::kDispatchFailed};
+    if (!much.empty()) {
+      failure.reason = model::Reason::kArtifact;
+      failure.error = std::move(much);
+    } else {
+      failure.error = why.empty() ? made.error().message : std::move(why);
+    }
   } else if (resolved.error().code == Code::kUnavailable) {
     failure = {.verdict = model::Verdict::kSnoozed,
                .error = resolved.error().message,

@@ -35,7 +35,7 @@ Status Check(const JobWorkerOptions& options) {
   if (options.drain_timeout < Duration() || options.drain_timeout > task_queue::kLongestDelay)
     return Invalid(fmt::format("worker {}: a drain_timeout of {}; give 0s to 10 years",
                                options.name, FormatDuration(options.drain_timeout)));
-  return {};
+  return task_queue::CheckPoll({.tenant = options.tenant, .holder = options.name});
 }
 
 /// A queue, its handler and its slots.
@@ -44,15 +44,12 @@ struct Line {
   JobFunction function;
   JobQueueOptions options;
 
-  // Of the thread that claims.
-  std::optional<task_queue::Bell::Seat> seat;  // while a slot is free
-  Duration due{};
-  Duration not_before{};  // after trouble
-  Duration pause{};
+  Duration pause{};  // after trouble; of the thread that claims
 
   // Guarded by the worker's mutex.
   std::deque<std::shared_ptr<HeldJob>> waiting;
   std::condition_variable arrived;
+  std::condition_variable_any freed;
   std::uint32_t free = 0;
   JobFigures figures;
 };
@@ -88,8 +85,12 @@ Settlement Judge(const JobResult& result, StopCause cause) {
 
 class Impl final : public JobWorker {
  public:
-  Impl(JobWorkerOptions options, const JobWorkerPorts& ports)
+  Impl(JobWorkerOptions options, const RemoteJobPorts& ports)
       : options_(std::move(options)), ports_(ports) {}
+  Impl(JobWorkerOptions options, const JobWorkerPorts& ports)
+      : options_(std::move(options)),
+        database_(std::in_place, ports.queues, ports.clock),
+        ports_{.items = *database_, .clock = ports.clock, .log = ports.log} {}
 
   Status HandleText(std::string queue, JobFunction function, JobQueueOptions options) override;
   Status Run() override;
@@ -99,16 +100,16 @@ class Impl final : public JobWorker {
  private:
   Status Start();
   Status StartSlots(std::vector<std::jthread>& slots);
-  Status Claim();
-  Result<Duration> Look(Line& line);
+  Status ClaimAll();
+  Status Claim(Line& line);
+  std::size_t AwaitFree(Line& line);
   void Trouble(Line& line, const Error& error);
-  void Take(Line& line, task_queue::Polled polled, Duration asked_at);
+  void Take(Line& line, task_queue::Polled polled, Duration claimed_at);
   void Serve(Line& line);
   std::shared_ptr<HeldJob> Next(Line& line);
   void Work(Line& line, HeldJob& job);
   void Count(Line& line, Settlement::Kind kind, std::optional<ItemState> state);
   std::vector<std::string> AwaitSlots();
-  void Wake();
 
   task_queue::PollRequest Request(const std::string& queue, Duration lease) const {
     return {
@@ -116,17 +117,18 @@ class Impl final : public JobWorker {
   }
 
   const JobWorkerOptions options_;
-  const JobWorkerPorts ports_;
+  std::optional<task_queue::DatabaseSource> database_;  // where there is no other
+  const RemoteJobPorts ports_;
   std::stop_source leaving_;                  // nothing more is claimed
   std::stop_source stop_;                     // what runs is told to stop
   std::vector<std::unique_ptr<Line>> lines_;  // grows under mutex_, until Run
-  mutable std::mutex mutex_;                  // after the bell's, before the keeper's
+  mutable std::mutex mutex_;                  // before the keeper's
   std::condition_variable_any changed_;
   // Guarded by mutex_.
   bool is_started_ = false;
-  bool is_woken_ = false;
   bool is_closed_ = false;             // nothing more comes to the lines
   std::int64_t serving_ = 0;           // slots that have not ended
+  Status ended_;                       // why no more can be claimed
   std::optional<LeaseKeeper> keeper_;  // last: its thread reads what lines hold
 };
 
@@ -169,7 +171,7 @@ Status Impl::Start() {
   if (lines_.empty())
     return Invalid("this worker of jobs has no handler; say which with Handle, before Run");
   is_started_ = true;
-  keeper_.emplace(options_.tenant, ports_.queues.tasks(), ports_.clock, ports_.log);
+  keeper_.emplace(options_.tenant, ports_.items, ports_.clock, ports_.log);
   return {};
 }
 
@@ -177,9 +179,8 @@ Status Impl::Run() {
   HEADWORKS_TRY(Start());
   std::vector<std::jthread> slots;
   Status ended = StartSlots(slots);
-  if (ended) ended = Claim();
+  if (ended) ended = ClaimAll();
   leaving_.request_stop();
-  for (const auto& line : lines_) line->seat.reset();
   {
     const std::scoped_lock lock(mutex_);
     is_closed_ = true;
@@ -196,6 +197,13 @@ Status Impl::Run() {
                            fmt::join(late, ", "), count > kMostNames ? ", ..." : "")};
 }
 
+Error NoThread(std::string_view what, const std::system_error& error) {
+  return {Code::kUnavailable,
+          fmt::format("no thread can be started for {} ({}); give the queues fewer slots, or this "
+                      "program more threads",
+                      what, error.what())};
+}
+
 Status Impl::StartSlots(std::vector<std::jthread>& slots) {
   try {
     for (const auto& line : lines_)
@@ -205,10 +213,7 @@ Status Impl::StartSlots(std::vector<std::jthread>& slots) {
         ++serving_;
       }
   } catch (const std::system_error& error) {
-    return Error{Code::kUnavailable,
-                 fmt::format("no thread can be started for slot {} ({}); give the queues fewer "
-                             "slots, or this program more threads",
-                             slots.size() + 1, error.what())};
+    return NoThread(fmt::format("slot {}", slots.size() + 1), error);
   }
   return {};
 }
@@ -229,83 +234,75 @@ void Impl::Drain() {
   stop_.request_stop();
 }
 
-void Impl::Wake() {
+/// Until drained, or one of the queues will not work again.
+Status Impl::ClaimAll() {
+  const auto claim = [this](Line& line) {
+    const Status ended = Claim(line);
+    if (ended) return;
+    leaving_.request_stop();
+    const std::scoped_lock lock(mutex_);
+    if (ended_) ended_ = ended;
+  };
+  std::vector<std::jthread> others;
+  try {
+    for (std::size_t i = 1; i < lines_.size(); ++i)
+      others.emplace_back([&, i] { claim(*lines_[i]); });
+  } catch (const std::system_error& error) {
+    leaving_.request_stop();
+    return NoThread(fmt::format("queue {}", lines_[others.size() + 1]->queue), error);
+  }
+  claim(*lines_.front());
+  others.clear();
   const std::scoped_lock lock(mutex_);
-  is_woken_ = true;
-  changed_.notify_all();
+  return ended_;
 }
 
-/// Until drained, or the store will not work again.
-Status Impl::Claim() {
-  while (!leaving_.stop_requested()) {
-    {
-      const std::scoped_lock lock(mutex_);
-      is_woken_ = false;
+/// An error is one that does not pass.
+Status Impl::Claim(Line& line) {
+  auto request = Request(line.queue, line.options.lease);
+  while ((request.max_items = AwaitFree(line)) > 0) {
+    const Duration asked_at = ports_.clock.Monotonic();
+    // After trouble its end is not to wait for an item.
+    const Duration wait = line.pause > Duration() ? Duration() : kLongestWait;
+    auto polled = ports_.items.Await(request, wait, leaving_.get_token());
+    if (polled) {
+      if (line.pause > Duration())
+        ports_.log.Info("a queue answers again", {{"queue", line.queue}});
+      line.pause = {};
+      const Duration claimed_at = asked_at + polled->waited;
+      Take(line, *std::move(polled), claimed_at);
+    } else if (polled.error().code == Code::kUnavailable) {
+      Trouble(line, polled.error());
+    } else {
+      return polled.error();
     }
-    Duration next = ports_.clock.Monotonic() + kLongestWait;
-    for (const auto& line : lines_) {
-      HEADWORKS_ASSIGN(const Duration due, Look(*line));
-      next = std::min(next, due);
-    }
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, leaving_.get_token(),
-                      std::max(Duration(), next - ports_.clock.Monotonic()),
-                      [this] { return is_woken_; });
   }
   return {};
 }
 
-/// Claims for the free slots if there may be something; returns when there may be something next.
-/// An error is one that does not pass.
-Result<Duration> Impl::Look(Line& line) {
-  const Duration now = ports_.clock.Monotonic();
-  auto request = Request(line.queue, line.options.lease);
-  {
-    const std::scoped_lock lock(mutex_);
-    request.max_items = std::min<std::size_t>(line.free, task_queue::kMaxBatch);
-  }
-  if (request.max_items == 0) {
-    line.seat.reset();  // others are woken instead
-    return now + kLongestWait;
-  }
-  if (!line.seat) {
-    line.seat.emplace(ports_.queues.bell(), options_.tenant, line.queue, [this] { Wake(); });
-    line.due = now;
-  }
-  if (line.seat->Rang()) line.due = now;
-  line.due = std::max(line.due, line.not_before);
-  if (now < line.due) return line.due;
-  auto polled = ports_.queues.tasks().Poll(request);
-  if (!polled) {
-    if (polled.error().code != Code::kUnavailable) return polled.error();
-    Trouble(line, polled.error());
-    return line.due;
-  }
-  if (line.pause > Duration()) ports_.log.Info("a queue answers again", {{"queue", line.queue}});
-  line.pause = line.not_before = Duration();
-  // Where there was something there may be more.
-  line.due = polled->items.empty()
-                 ? now + std::min(polled->next.value_or(kLongestWait), kLongestWait)
-                 : now;
-  Take(line, *std::move(polled), now);
-  return line.due;
+/// How many slots are free, once some are; 0 = nothing more is to be claimed.
+std::size_t Impl::AwaitFree(Line& line) {
+  std::unique_lock lock(mutex_);
+  line.freed.wait(lock, leaving_.get_token(), [&] { return line.free > 0; });
+  if (leaving_.stop_requested()) return 0;
+  return std::min<std::size_t>(line.free, task_queue::kMaxBatch);
 }
 
 void Impl::Trouble(Line& line, const Error& error) {
   line.pause = std::clamp(2 * line.pause, kFirstPause, kLongestPause);
-  line.due = line.not_before = ports_.clock.Monotonic() + line.pause;
   if (line.pause == kFirstPause)
     ports_.log.Warning("a queue does not answer; it is asked again",
                        {{"queue", line.queue}, {"error", error.message}});
-  const std::scoped_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
   line.figures.trouble = error.message;
+  line.freed.wait_for(lock, leaving_.get_token(), line.pause, [] { return false; });
 }
 
-void Impl::Take(Line& line, task_queue::Polled polled, Duration asked_at) {
+void Impl::Take(Line& line, task_queue::Polled polled, Duration claimed_at) {
   std::vector<std::shared_ptr<HeldJob>> jobs;
   jobs.reserve(polled.items.size());
   for (task_queue::ClaimedItem& item : polled.items)
-    jobs.push_back(std::make_shared<HeldJob>(line.queue, std::move(item), asked_at));
+    jobs.push_back(std::make_shared<HeldJob>(line.queue, std::move(item), claimed_at));
   for (const auto& job : jobs) keeper_->Add(job);
   const std::scoped_lock lock(mutex_);
   line.figures.trouble.clear();
@@ -324,8 +321,7 @@ void Impl::Serve(Line& line) {
     keeper_->Remove(*job);
     const std::scoped_lock lock(mutex_);
     ++line.free;
-    is_woken_ = true;
-    changed_.notify_all();
+    line.freed.notify_all();
   }
   const std::scoped_lock lock(mutex_);
   --serving_;
@@ -394,7 +390,12 @@ std::vector<JobFigures> Impl::Figures() const {
 Result<std::unique_ptr<JobWorker>> JobWorker::Open(JobWorkerOptions options,
                                                    const JobWorkerPorts& ports) {
   HEADWORKS_TRY(Check(options));
-  HEADWORKS_TRY(task_queue::CheckPoll({.tenant = options.tenant, .holder = options.name}));
+  return std::unique_ptr<JobWorker>(std::make_unique<Impl>(std::move(options), ports));
+}
+
+Result<std::unique_ptr<JobWorker>> JobWorker::OpenRemote(JobWorkerOptions options,
+                                                         const RemoteJobPorts& ports) {
+  HEADWORKS_TRY(Check(options));
   return std::unique_ptr<JobWorker>(std::make_unique<Impl>(std::move(options), ports));
 }
 

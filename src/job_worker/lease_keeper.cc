@@ -36,9 +36,9 @@ ItemState StateAfter(Settlement::Kind kind, const task_queue::ClaimedItem& item)
 
 }  // namespace
 
-LeaseKeeper::LeaseKeeper(TenantId tenant, task_queue::TaskQueue& tasks, Clock& clock, Logger& log)
+LeaseKeeper::LeaseKeeper(TenantId tenant, task_queue::ItemSource& items, Clock& clock, Logger& log)
     : tenant_(std::move(tenant)),
-      tasks_(tasks),
+      items_(items),
       clock_(clock),
       log_(log),
       thread_([this](const std::stop_token& stop) { Watch(stop); }) {}
@@ -128,7 +128,7 @@ void LeaseKeeper::Extend(const std::string& queue, const Jobs& jobs) {
   claims.reserve(jobs.size());
   for (const auto& job : jobs) claims.push_back(job->item.claim);
   const Duration asked_at = clock_.Monotonic();
-  const auto answers = tasks_.Extend(tenant_, queue, claims, jobs.front()->item.lease);
+  const auto answers = items_.Extend(tenant_, queue, claims, jobs.front()->item.lease);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     HeldJob& job = *jobs[i];
     const Status answer = answers ? (*answers)[i] : Status(answers.error());
@@ -179,7 +179,7 @@ std::optional<ItemState> LeaseKeeper::Settle(HeldJob& job, Settlement settlement
     if (job.cause == StopCause::kLost) why = "its handler ended after that";
   }
   for (Duration pause{}; why.empty(); pause = std::clamp(2 * pause, kFirstPause, kLongestPause)) {
-    const auto answers = tasks_.Settle(tenant_, job.queue, {&settlement, 1});
+    const auto answers = items_.Settle(tenant_, job.queue, {&settlement, 1});
     const Result<ItemState> answer = answers ? answers->front() : answers.error();
     if (answer) return *answer;
     // Only this worker settles its claim: it was heard the first time.

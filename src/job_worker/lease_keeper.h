@@ -14,7 +14,7 @@
 
 #include "headworks/base/log.h"
 #include "headworks/base/time.h"
-#include "headworks/task_queue/task_queue.h"
+#include "headworks/task_queue/item_source.h"
 
 namespace headworks {
 
@@ -52,7 +52,7 @@ struct HeldJob {
 ///   nothing but the store can hold that up.
 class LeaseKeeper {
  public:
-  LeaseKeeper(TenantId tenant, task_queue::TaskQueue& tasks, Clock& clock, Logger& log);
+  LeaseKeeper(TenantId tenant, task_queue::ItemSource& items, Clock& clock, Logger& log);
 
   void Add(const std::shared_ptr<HeldJob>& job);
   void Remove(const HeldJob& job);
@@ -77,7 +77,7 @@ class LeaseKeeper {
   void Lost(HeldJob& job, std::string_view why);
 
   const TenantId tenant_;
-  task_queue::TaskQueue& tasks_;
+  task_queue::ItemSource& items_;
   Clock& clock_;
   Logger& log_;
   mutable std::mutex mutex_;

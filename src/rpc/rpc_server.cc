@@ -4,16 +4,17 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
-#include <exception>
-#include <map>
-#include <mutex>
+#include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "address.h"
+#include "front.h"
 #include "grpc_library.h"
 #include "headworks/worker/v1/worker.grpc.pb.h"
 #include "pem.h"
+#include "queue_service.h"
 #include "status.h"
 #include "wire.h"
 
@@ -21,7 +22,6 @@ namespace headworks::rpc {
 namespace {
 
 using worker_api::WorkerService;
-using Context = grpc::CallbackServerContext;
 
 /// A Log of the shortest lines takes more than its lines count, by half; and there is the token.
 constexpr int kMaxRequestBytes = 2 * static_cast<int>(worker_api::kMaxLogBytes);
@@ -32,181 +32,14 @@ constexpr int kMaxMetadataBytes = 16 * 1024;
 /// Of the bytes that the library reads for calls, before anybody's credential is looked at; beyond
 /// it calls are ended.  What Protobuf makes of them is not counted, and may be 40 times as much.
 constexpr std::size_t kMaxMemory = std::size_t{1} << 30;
-/// A wait ends so long before the caller's deadline.
-constexpr Duration kAnswerIn = std::chrono::milliseconds(100);
 /// After the calls under way were answered.
 constexpr Duration kCloseWithin = std::chrono::seconds(2);
-constexpr const char* kShuttingDown = "the engine is shutting down";
-
-class Calls;
-
-/// One call under way.  Answered once: by the service, by the caller's giving up, or by shutdown.
-class Call final : public grpc::ServerUnaryReactor {
- public:
-  explicit Call(Calls& calls) : calls_(calls) {}
-
-  /// False: that is too late; `fill` was not called.
-  template <typename Fill>
-  bool Answer(const grpc::Status& status, const Fill& fill) {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (std::exchange(answered_, true)) return false;
-      fill();
-    }
-    Finish(status);
-    return true;
-  }
-  bool Answer(const grpc::Status& status) {
-    return Answer(status, [] {});
-  }
-
-  /// Until what is answered is sent; before anything is.
-  void Hold(std::shared_ptr<const void> room) { room_ = std::move(room); }
-
-  void OnCancel() override { Answer({grpc::CANCELLED, "the caller did not wait"}); }
-  void OnDone() override;
-
- private:
-  Calls& calls_;
-  std::mutex mutex_;
-  bool answered_ = false;  // guarded by mutex_
-  std::shared_ptr<const void> room_;
-};
-
-/// All calls under way; what the service holds of one outlives it.
-class Calls {
- public:
-  explicit Calls(std::size_t most) : most_(most) {}
-
-  /// What to answer whoever there is no room for.
-  tl::expected<std::shared_ptr<Call>, grpc::Status> Begin() {
-    const std::scoped_lock lock(mutex_);
-    if (closed_) return tl::unexpected(grpc::Status(grpc::UNAVAILABLE, kShuttingDown));
-    if (calls_.size() >= most_)
-      return tl::unexpected(ToStatus({Code::kAtCapacity, "too many calls are under way"}));
-    auto call = std::make_shared<Call>(*this);
-    calls_.emplace(call.get(), call);
-    return call;
-  }
-  void End(Call* call) {
-    std::shared_ptr<Call> last;
-    const std::scoped_lock lock(mutex_);
-    const auto found = calls_.find(call);
-    last = std::move(found->second);
-    calls_.erase(found);
-  }
-  void Close() {
-    std::map<Call*, std::shared_ptr<Call>> calls;
-    {
-      const std::scoped_lock lock(mutex_);
-      closed_ = true;
-      calls = calls_;
-    }
-    for (const auto& [key, call] : calls) call->Answer({grpc::UNAVAILABLE, kShuttingDown});
-  }
-
- private:
-  const std::size_t most_;
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  bool closed_ = false;
-  std::map<Call*, std::shared_ptr<Call>> calls_;
-};
-
-/// Bytes of pieces that were asked for and are not sent yet.
-class Pieces : public std::enable_shared_from_this<Pieces> {
- public:
-  explicit Pieces(std::size_t most) : most_(most) {}
-
-  /// Room for so many, given back by its end; null: there is none now.
-  std::shared_ptr<const void> Take(const TenantId& tenant, std::size_t bytes) {
-    const std::scoped_lock lock(mutex_);
-    const auto own = tenants_.find(tenant);
-    const std::size_t has = own == tenants_.end() ? 0 : own->second;
-    if (bytes > most_ - bytes_ || has + bytes > most_ - most_ / 4) return nullptr;
-    auto room = std::make_shared<Room>(shared_from_this(), tenant, bytes);
-    bytes_ += bytes;
-    tenants_[tenant] += bytes;
-    return room;
-  }
-
- private:
-  struct Room {
-    Room(std::shared_ptr<Pieces> from, TenantId whose, std::size_t most)
-        : pieces(std::move(from)), tenant(std::move(whose)), bytes(most) {}
-    ~Room() {
-      const std::scoped_lock lock(pieces->mutex_);
-      pieces->bytes_ -= bytes;
-      const auto own = pieces->tenants_.find(tenant);
-      if ((own->second -= bytes) == 0) pieces->tenants_.erase(own);
-    }
-    Room(const Room&) = delete;
-    Room& operator=(const Room&) = delete;
-    const std::shared_ptr<Pieces> pieces;
-    const TenantId tenant;
-    const std::size_t bytes;
-  };
-
-  const std::size_t most_;
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  std::size_t bytes_ = 0;
-  std::map<TenantId, std::size_t> tenants_;
-};
-
-void Call::OnDone() {
-  room_.reset();  // whatever the service holds of it
-  calls_.End(this);
-}
-
-bool Matches(std::string_view pattern, std::string_view name) {
-  if (!pattern.ends_with('*')) return pattern == name;
-  return name.starts_with(pattern.substr(0, pattern.size() - 1));
-}
-
-Status Admit(const Grant& grant, const worker_api::Identity& who) {
-  const auto refused = [](std::string message) {
-    return Error{Code::kPermissionDenied, std::move(message)};
-  };
-  if (who.tenant != grant.tenant)
-    return refused(fmt::format("wrong_tenant: this worker token is for tenant '{}', not '{}'",
-                               grant.tenant.value, who.tenant.value));
-  if (!Matches(grant.worker, who.worker))
-    return refused(fmt::format("wrong_name: this worker token is for workers named '{}', not '{}'",
-                               grant.worker, who.worker));
-  return {};
-}
-
-Status AdmitQueues(const Grant& grant, const std::map<std::string, std::uint32_t>& queues) {
-  for (const auto& [queue, slots] : queues)
-    if (!grant.queues.empty() && std::ranges::find(grant.queues, queue) == grant.queues.end())
-      return Error{Code::kPermissionDenied,
-                   fmt::format("wrong_queue: this worker token is for the queues {}, not '{}'",
-                               fmt::join(grant.queues, ", "), queue)};
-  return {};
-}
-
-std::string_view BearerOf(const Context& context) {
-  constexpr std::string_view kScheme = "Bearer ";
-  const auto found = context.client_metadata().find("authorization");
-  if (found == context.client_metadata().end()) return {};
-  const std::string_view value(found->second.data(), found->second.size());
-  return value.starts_with(kScheme) ? value.substr(kScheme.size()) : std::string_view();
-}
 
 /// The generated service over the port.
 class Service final : public v1::Worker::CallbackService {
  public:
-  Service(const RpcServerPorts& ports, const RpcServerOptions& options)
-      : ports_(ports),
-        waits_(options.max_calls),
-        words_(options.max_calls),
-        pieces_(std::make_shared<Pieces>(options.max_piece_bytes)) {}
-
-  void Close() {
-    waits_.Close();
-    words_.Close();
-  }
+  Service(const RpcServerPorts& ports, Front& front, std::size_t max_piece_bytes)
+      : ports_(ports), front_(front), pieces_(std::make_shared<Pieces>(max_piece_bytes)) {}
 
   grpc::ServerUnaryReactor* Register(Context* context, const v1::RegisterRequest* request,
                                      v1::RegisterResponse* response) override {
@@ -222,11 +55,11 @@ class Service final : public v1::Worker::CallbackService {
 
   grpc::ServerUnaryReactor* Poll(Context* context, const v1::PollRequest* request,
                                  v1::PollResponse* response) override {
-    return Take("Poll", waits_.Begin(), *context, [&](auto& call, auto& grant) -> Status {
+    return Take("Poll", front_.waits(), *context, [&](auto& call, auto& grant) -> Status {
       auto poll = FromWire(*request);
       HEADWORKS_TRY(Admit(grant, poll.who));
       HEADWORKS_TRY(AdmitQueues(grant, poll.free));
-      poll.wait = std::min(poll.wait, Left(*context));
+      poll.wait = std::min(poll.wait, front_.Left(*context));
       ports_.service.PollFor(poll, [call, response, who = poll.who,
                                     &service = ports_.service](Result<worker_api::Polled> polled) {
         if (!polled) {
@@ -262,13 +95,16 @@ class Service final : public v1::Worker::CallbackService {
   grpc::ServerUnaryReactor* Heartbeat(Context* context, const v1::HeartbeatRequest* request,
                                       v1::HeartbeatResponse* response) override {
     // One that cannot wait is heard all the same: leases hang on it (I11).
-    auto begun = request->wait_us() > 0 ? waits_.Begin() : words_.Begin();
-    const bool waits = request->wait_us() > 0 && begun;
-    if (!begun) begun = words_.Begin();
-    return Take("Heartbeat", begun, *context, [&](auto& call, auto& grant) -> Status {
+    bool waits = request->wait_us() > 0;
+    const auto begin = [&](const TenantId& tenant) {
+      auto begun = waits ? front_.waits().Begin(tenant) : nullptr;
+      waits = begun != nullptr;
+      return waits ? begun : front_.words().Begin(tenant);
+    };
+    return front_.TakeBy("Heartbeat", begin, *context, [&](auto& call, auto& grant) -> Status {
       auto heartbeat = FromWire(*request);
       if (!MaySpeak(call, grant, heartbeat.who)) return {};
-      heartbeat.wait = waits ? std::min(heartbeat.wait, Left(*context)) : Duration(0);
+      heartbeat.wait = waits ? std::min(heartbeat.wait, front_.Left(*context)) : Duration(0);
       ports_.service.Beat(std::move(heartbeat), Answering<worker_api::Beaten>(call, response));
       return {};
     });
@@ -347,51 +183,19 @@ class Service final : public v1::Worker::CallbackService {
   }
 
  private:
-  using CallPtr = std::shared_ptr<Call>;
-
+  /// A word of an attempt.
   template <typename Handle>
   grpc::ServerUnaryReactor* Take(const char* name, Context& context, const Handle& handle) {
-    return Take(name, words_.Begin(), context, handle);
+    return Take(name, front_.words(), context, handle);
   }
-  /// Checks the credential and passes on to `handle`; its error is the answer.
   template <typename Handle>
-  grpc::ServerUnaryReactor* Take(const char* name, const tl::expected<CallPtr, grpc::Status>& begun,
-                                 Context& context, const Handle& handle) {
-    context.AddTrailingMetadata(kEngineMark, "1");
-    if (!begun) {
-      auto* const refused = context.DefaultReactor();
-      refused->Finish(begun.error());
-      return refused;
-    }
-    const CallPtr& call = *begun;
-    // No exception gets out of here: what it says is not for whoever calls.
-    try {
-      const auto grant = ports_.authenticator.Check(BearerOf(context));
-      if (!grant) {
-        call->Answer(ToStatus(grpc::UNAUTHENTICATED, grant.error().message));
-      } else if (const Status handled = handle(call, *grant); !handled) {
-        call->Answer(ToStatus(handled.error()));
-      }
-    } catch (const std::exception& error) {
-      Failed(call, name, context, error.what());
-    } catch (...) {
-      Failed(call, name, context, "no std::exception");
-    }
-    return call.get();
+  grpc::ServerUnaryReactor* Take(const char* name, Calls& calls, Context& context,
+                                 const Handle& handle) {
+    return front_.Take(name, calls, context, handle);
   }
 
-  void Failed(const CallPtr& call, const char* name, const Context& context, const char* why) {
-    ports_.log.Error("a worker's call failed",
-                     {{"call", name}, {"peer", context.peer()}, {"error", why}});
-    call->Answer({grpc::INTERNAL, "the engine failed; its log says why"});
-  }
-
-  /// Whether the credential is for `who`; if not, that is the answer: the credential is at fault,
-  /// and no attempt is over by it.
   static bool MaySpeak(const CallPtr& call, const Grant& grant, const worker_api::Identity& who) {
-    const Status may = Admit(grant, who);
-    if (!may) call->Answer(ToStatus(grpc::UNAUTHENTICATED, may.error().message));
-    return may.has_value();
+    return rpc::MaySpeak(call, Admit(grant, who));
   }
   /// As that, of the attempt's holder.
   bool MaySpeakOf(const CallPtr& call, const Grant& grant, const std::string& work_token) {
@@ -444,16 +248,8 @@ class Service final : public v1::Worker::CallbackService {
                      });
   }
 
-  /// Until the caller will not wait any more.
-  Duration Left(const Context& context) {
-    const auto deadline = context.deadline();
-    if (deadline == std::chrono::system_clock::time_point::max()) return Duration::max();
-    const Instant until = std::chrono::floor<Duration>(deadline);
-    return std::max(Duration(0), until - ports_.clock.Now() - kAnswerIn);
-  }
-
   const RpcServerPorts ports_;
-  Calls waits_, words_;
+  Front& front_;
   const std::shared_ptr<Pieces> pieces_;
 };
 
@@ -475,10 +271,14 @@ Result<std::shared_ptr<grpc::ServerCredentials>> CredentialsOf(const RpcServerOp
 class RpcServer::Impl {
  public:
   Impl(RpcServerOptions options, const RpcServerPorts& ports)
-      : options_(std::move(options)), service_(ports, options_) {}
+      : options_(std::move(options)),
+        front_(ports, options_.max_calls),
+        service_(ports, front_, options_.max_piece_bytes) {
+    if (ports.queues != nullptr) queues_.emplace(ports, front_, options_.max_piece_bytes);
+  }
 
   ~Impl() {
-    service_.Close();
+    front_.Close();
     if (server_ != nullptr)
       server_->Shutdown(gpr_time_add(gpr_now(GPR_CLOCK_REALTIME),
                                      gpr_time_from_micros(kCloseWithin.count(), GPR_TIMESPAN)));
@@ -497,6 +297,7 @@ class RpcServer::Impl {
     address_ = local ? options_.address : at.ToString();
     builder.AddListeningPort(address_, credentials, &port);
     builder.RegisterService(&service_);
+    if (queues_) builder.RegisterService(&*queues_);
     builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
     builder.SetMaxSendMessageSize(static_cast<int>(kMaxJobBytes) + kSlackBytes);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
@@ -530,7 +331,9 @@ class RpcServer::Impl {
   }
 
   const RpcServerOptions options_;
+  Front front_;
   Service service_;
+  std::optional<QueueService> queues_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
 };

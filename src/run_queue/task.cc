@@ -13,7 +13,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::string_view kType = "headworks.run";
+constexpr std::string_view kType = task_queue::kRunType;
 constexpr int kVersion = 1;
 constexpr JsonLimits kLimits{.max_bytes = task_queue::kMaxPayloadBytes};
 

@@ -126,7 +126,8 @@ std::optional<Instant> FirstAvailable(const QueueOnDisk& q) {
   return first;
 }
 
-std::vector<ItemNo> Available(const QueueOnDisk& q, Instant now, std::size_t limit) {
+std::vector<ItemNo> Available(const QueueOnDisk& q, Instant now, std::size_t limit,
+                              std::size_t max_bytes) {
   std::vector<ItemNo> found;
   std::size_t bytes = 0;
   ForEachLevel(q, [&](auto it) {
@@ -134,7 +135,7 @@ std::vector<ItemNo> Available(const QueueOnDisk& q, Instant now, std::size_t lim
     for (; it != q.ready.end() && std::get<0>(*it) == level && std::get<1>(*it) <= now; ++it) {
       const ItemRecord& item = q.items.at(std::get<2>(*it));
       bytes += static_cast<std::size_t>(item.payload_bytes);
-      if (found.size() == limit || (!found.empty() && bytes > task_queue::kMaxBatchBytes)) {
+      if (found.size() == limit || (!found.empty() && bytes > max_bytes)) {
         return false;
       }
       found.push_back(item.no);
@@ -203,7 +204,7 @@ class MemoryQueues final : public task_queue::Queues,
     const auto wanted = static_cast<std::int64_t>(request.max_items);
     task_queue::QueueRow filled = q->row;
     const auto allowed = static_cast<std::size_t>(AllowedClaims(filled, wanted, now));
-    const auto available = Available(*q, now.wall, allowed);
+    const auto available = Available(*q, now.wall, allowed, request.max_bytes);
     if (!available.empty()) q->row = std::move(filled);
     for (const ItemNo no : available) {
       const ClaimNo claim(s_.next_queue_no++);

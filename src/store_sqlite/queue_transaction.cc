@@ -263,7 +263,8 @@ Result<std::optional<Instant>> QueueTransaction::FirstAvailable() {
   return first;
 }
 
-Result<QueueTransaction::Items> QueueTransaction::Available(std::size_t limit) {
+Result<QueueTransaction::Items> QueueTransaction::Available(std::size_t limit,
+                                                            std::size_t max_bytes) {
   Items items;
   std::size_t bytes = 0;
   HEADWORKS_TRY(ForEachLevel([&](int priority, Instant first) -> Result<bool> {
@@ -276,7 +277,7 @@ Result<QueueTransaction::Items> QueueTransaction::Available(std::size_t limit) {
   }));
   const auto too_many = std::ranges::find_if(items, [&](const ItemRecord& item) {
     bytes += static_cast<std::size_t>(item.payload_bytes);
-    return bytes > task_queue::kMaxBatchBytes;
+    return bytes > max_bytes;
   });
   if (too_many != items.end()) items.erase(std::max(too_many, items.begin() + 1), items.end());
   return items;
@@ -305,7 +306,7 @@ Result<Polled> QueueTransaction::Poll(const task_queue::PollRequest& request) {
   }
   const auto wanted = static_cast<std::int64_t>(request.max_items);
   const auto allowed = static_cast<std::size_t>(AllowedClaims(row_, wanted, now_));
-  HEADWORKS_ASSIGN(Items items, Available(allowed));
+  HEADWORKS_ASSIGN(Items items, Available(allowed, request.max_bytes));
   if (!items.empty()) {
     HEADWORKS_ASSIGN(std::int64_t next_no, NextNo());
     for (ItemRecord& item : items) {

@@ -84,7 +84,7 @@ class QueueTransaction {
 
   Result<task_queue::Enqueued> EnqueueOne(const task_queue::NewItem& item, std::int64_t digest,
                                           std::int64_t& next_no);
-  Result<Items> Available(std::size_t limit);
+  Result<Items> Available(std::size_t limit, std::size_t max_bytes);
   /// Calls `each(priority, first available)` for each priority, from the highest on, while it says
   /// true.
   template <typename Each>

@@ -108,6 +108,8 @@ Status CheckPoll(const PollRequest& request) {
   HEADWORKS_TRY(CheckQueue(request.tenant, request.queue));
   HEADWORKS_TRY(CheckBatch("items", request.max_items));
   if (request.visibility != Duration()) HEADWORKS_TRY(CheckVisibility(request.visibility));
+  HEADWORKS_TRY(CheckRange("max_bytes", static_cast<std::int64_t>(request.max_bytes), 1,
+                           static_cast<std::int64_t>(kMaxBatchBytes)));
   if (request.holder.size() <= kMaxHolderBytes && IsVisible(request.holder)) return {};
   return Invalid(
       fmt::format("a holder is named by at most {} bytes of UTF-8 without control "

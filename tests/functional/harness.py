@@ -56,11 +56,11 @@ class Case(unittest.TestCase):
         done = self.hw("runs", "list", *args, "-o", "json", code=(OK, NOT_FOUND))
         return json.loads(done.stdout) if done.returncode == OK else []
 
-    def start(self, *args):
+    def start(self, *args, program=None):
         """Starts a command that goes on, away from the test's own signals."""
         output = open(self.dir / f"output-{time.monotonic_ns()}", "w+")
-        process = subprocess.Popen([self.program, *map(str, args)], cwd=self.dir, env=self.env,
-                                   stdin=subprocess.DEVNULL, stdout=output,
+        process = subprocess.Popen([program or self.program, *map(str, args)], cwd=self.dir,
+                                   env=self.env, stdin=subprocess.DEVNULL, stdout=output,
                                    stderr=subprocess.STDOUT, start_new_session=True)
         process.output = output
         self.addCleanup(self._end, process)

@@ -366,10 +366,7 @@ class WorkersTest(WorkersCase):
                              capture_output=True, timeout=harness.PATIENCE, check=True).stdout
         self.assertIn(b"a\xff\x01b\n", raw)
 
-    def test_up_needs_tasks_for_its_workers(self):
-        self.env["HEADWORKS_COMMAND_EXECUTOR"] = "process"
-        said = self.hw("up", "--rpc-listen", "127.0.0.1:0", code=USAGE).stderr
-        self.assertIn("no task goes to them", said)
+    def test_up_needs_an_address_and_both_files_of_tls(self):
         self.hw("up", "--rpc-listen", "nowhere", code=USAGE)
         self.hw("up", "--rpc-listen", "127.0.0.1:0", "--rpc-tls-cert", "x", code=USAGE)
 
@@ -414,7 +411,8 @@ class OtherLanguagesTest(WorkersCase):
                                 capture_output=True, check=True).stdout.strip()
         subprocess.run(["protoc", f"-I{ROOT}/src/rpc/proto", f"--python_out={self.dir}",
                         f"--grpc_out={self.dir}", f"--plugin=protoc-gen-grpc={plugin}",
-                        "headworks/worker/v1/worker.proto"], check=True)
+                        "headworks/worker/v1/worker.proto", "headworks/worker/v1/queue.proto"],
+                       check=True)
         self.up()
         self.speaker = {**self.env, "no_proxy": "127.0.0.1", "PYTHONPATH": str(self.dir),
                         "PYTHONDONTWRITEBYTECODE": "1", "HEADWORKS_WORKER_TOKEN": self.token()}
@@ -423,8 +421,8 @@ class OtherLanguagesTest(WorkersCase):
         """The example's; `changed`: a script that imports it and runs it otherwise."""
         output = open(self.dir / f"output-{time.monotonic_ns()}", "w+")
         process = subprocess.Popen(
-            [self.python, *(changed or [ROOT / "examples/worker_python/worker.py"]), "--server",
-             self.server],
+            [self.python, *map(str, changed or [ROOT / "examples/worker_python/worker.py"]),
+             "--server", self.server],
             env=self.speaker, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
         process.output = output
         self.addCleanup(self._end, process)
@@ -442,6 +440,24 @@ class OtherLanguagesTest(WorkersCase):
         self.assertEqual(self.states(), {"a": "succeeded", "b": "succeeded", "c": "failed"})
         worker.terminate()
         self.ends(worker, OK)
+
+    def test_items_of_a_queue_in_python(self):
+        jobs = self.python_worker(ROOT / "examples/worker_python/jobs.py", "--queue", "mail")
+        self.hw("queue", "set", "mail", "--max-attempts", "1")
+        for item in ("good", "fails"):
+            self.hw("queue", "push", "mail", json.dumps(item), "--id", item)
+        shown = lambda item: self.json("queue", "show", "mail", item)
+        self.until(lambda: shown("good")["state"] == "completed", "it is done")
+        self.until(lambda: shown("fails")["state"] == "dead", "it has failed")
+        self.assertEqual((shown("fails")["holder"], shown("fails")["reason"]),
+                         ("python", "it fails"))
+        self.kill(self.engine)
+        self.up()
+        self.hw("queue", "push", "mail", '"again"', "--id", "again")
+        self.until(lambda: shown("again")["state"] == "completed", "it finds the next engine")
+        jobs.terminate()
+        self.ends(jobs, OK)
+        self.assertEqual(self.text(jobs), 'ready\n"good"\n"fails"\n"again"\n')
 
     def test_a_worker_that_passes_no_artifacts_on_is_given_none(self):
         self.python_worker()

@@ -185,6 +185,32 @@ TEST_F(ArtifactsTest, AJobSaysWhereItsWorkerPutsWhatItNeeds) {
   EXPECT_EQ(started->job.resolved.artifacts[0].name, "leaves.f");
 }
 
+TEST_F(ArtifactsTest, WhatAnAttemptIsGivenHasABoundByNumberAndBytes) {
+  Make();
+  const auto who = HirePasser("w");
+  const auto begin = [&](std::size_t files, std::uint64_t bytes) {
+    given_.answer->artifacts.assign(
+        files,
+        {{.file = "f", .sha256 = Sha256Hex("x"), .size = bytes}, "leaves.f", "/var/needs/f"});
+    const auto attempt = Needs();
+    EXPECT_EQ(queue_->Offer(attempt).disposition, Disposition::kDispatched);
+    return Begin(who, Token(who))->reply;
+  };
+  EXPECT_EQ(begin(1'000, 1), Reply::kGoOn);
+  EXPECT_EQ(begin(2, std::uint64_t{50} << 30), Reply::kGoOn);
+  EXPECT_EQ(begin(1'001, 1), Reply::kStop);
+  const auto many = judge_.heard.back().outcome;
+  EXPECT_EQ(many.verdict, Verdict::kFailed);
+  EXPECT_EQ(many.reason, Reason::kArtifact);
+  EXPECT_NE(many.error.find("needs 1001 artifacts, and a worker is given at most 1000"),
+            std::string::npos)
+      << many.error;
+  EXPECT_EQ(begin(2, (std::uint64_t{50} << 30) + 1), Reply::kStop);
+  const auto large = judge_.heard.back().outcome;
+  EXPECT_EQ(large.reason, Reason::kArtifact);
+  EXPECT_NE(large.error.find("with leaves.f"), std::string::npos) << large.error;
+}
+
 TEST_F(ArtifactsTest, WhoeverWasForgottenMeanwhileGetsNoJobWithoutWhatItNeeds) {
   Make();
   const auto who = HirePasser("w");
@@ -519,10 +545,29 @@ TEST_F(ArtifactsTest, WhatIsGoneOrDamagedIsSaidToBe) {
   fs::permissions(file, fs::perms::owner_all);
   std::ofstream(file) << "012345678X";
   EXPECT_FALSE(Get(needs, blob.sha256, 0, 4)->failure);
-  EXPECT_EQ(Get(needs, blob.sha256, 4, 9)->failure->code, Code::kCorrupt)
-      << "before it is said to be whole";
+  const auto damaged = *Get(needs, blob.sha256, 4, 9)->failure;
+  EXPECT_EQ(damaged.code, Code::kCorrupt) << "before it is said to be whole";
   fs::remove(file);
-  EXPECT_EQ(Get(needs, blob.sha256, 0, 4)->failure->code, Code::kNotFound);
+  const auto gone = *Get(needs, blob.sha256, 0, 4)->failure;
+  EXPECT_EQ(gone.code, Code::kNotFound);
+  for (const auto& why : {damaged.message, gone.message})
+    EXPECT_EQ(why.find(folder_), std::string::npos) << "the engine's disk is its own: " << why;
+}
+
+TEST_F(ArtifactsTest, AStoreThatFailsIsSaidToFailAndNotWhere) {
+  Make();
+  const auto who = HirePasser("w");
+  const auto token = Run(who, Next(Leaves()));
+  Store(token, "x");  // so that its folders are there
+  const std::string incoming = folder_ + "/incoming";
+  fs::remove_all(incoming);
+  std::ofstream(incoming) << "in the way";
+  const auto taken = Put(token, "u2", 0, "more");
+  ASSERT_TRUE(taken.failure);
+  EXPECT_EQ(taken.failure->code, Code::kUnavailable);
+  EXPECT_EQ(taken.failure->message.find(folder_), std::string::npos) << taken.failure->message;
+  EXPECT_EQ(taken.failure->message,
+            "the engine's store fails: Not a directory; its log says where");
 }
 
 TEST_F(ArtifactsTest, TheNextEngineLooksUpWhatAJobNamed) {

@@ -232,23 +232,23 @@ TEST_P(JobWorkerTest, AnOutageIsWaitedOutAndShown) {
   one.queues.polls_cut = true;
   one.Start();
   EXPECT_TRUE(Eventually([&] { return one.queues.polls >= 3; }));
-  EXPECT_EQ(one.figures().trouble, "cut");
-  EXPECT_TRUE(one.log.Has("a queue does not answer; it is asked again queue=q error=cut"));
-  Push("q", "a", "1");
+  EXPECT_TRUE(one.figures().trouble.ends_with("cut")) << one.figures().trouble;
+  EXPECT_TRUE(one.log.Has("a queue does not answer; it is asked again queue=q error="));
   one.queues.polls_cut = false;
-  EXPECT_TRUE(Becomes("q", "a", ItemState::kCompleted));
-  EXPECT_EQ(one.figures().trouble, "");
+  EXPECT_TRUE(Eventually([&] { return one.figures().trouble.empty(); })) << "without an item";
   EXPECT_TRUE(one.log.Has("a queue answers again queue=q"));
+  Push("q", "a", "1");
+  EXPECT_TRUE(Becomes("q", "a", ItemState::kCompleted));
 }
 
 TEST_P(JobWorkerTest, WhatDoesNotPassEndsRun) {
   Working one(queues(), clock_);
   ASSERT_TRUE(one.worker->Handle<Json>("q", [&](const Json&) {}));
-  one.queues.broken = Code::kCorrupt;
+  one.queues.broken = Code::kConflict;
   one.Start();
   const Status ended = one.Await();
   ASSERT_FALSE(ended);
-  EXPECT_EQ(ended.error().code, Code::kCorrupt);
+  EXPECT_EQ(ended.error().code, Code::kConflict);
 }
 
 TEST_P(JobWorkerTest, OptionsOutOfBoundsAreRefusedAndSayWhich) {

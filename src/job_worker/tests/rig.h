@@ -148,12 +148,22 @@ class Gate {
   bool is_open_ = false;
 };
 
+/// The way of a worker to queues, which it outlives: straight, or over a server, by the program
+/// that these tests are in.
+class Way {
+ public:
+  virtual ~Way() = default;
+  virtual Result<std::unique_ptr<JobWorker>> Open(JobWorkerOptions options) = 0;
+};
+std::unique_ptr<Way> MakeWay(task_queue::Queues& queues, Clock& clock, Logger& log,
+                             const JobWorkerOptions& options);
+
 /// A worker, its thread and its way to the queues.
 struct Working {
   Working(task_queue::Queues& inner, Clock& clock, JobWorkerOptions options = {}) : queues(inner) {
     options.tenant = kTenant;
-    auto opened =
-        JobWorker::Open(std::move(options), {.queues = queues, .clock = clock, .log = log});
+    way = MakeWay(queues, clock, log, options);
+    auto opened = way->Open(std::move(options));
     EXPECT_TRUE(opened) << opened.error().message;
     worker = *std::move(opened);
   }
@@ -176,6 +186,7 @@ struct Working {
 
   Cut queues;
   Lines log;
+  std::unique_ptr<Way> way;
   std::unique_ptr<JobWorker> worker;
   std::promise<Status> ended;
   std::thread thread;

@@ -38,6 +38,22 @@ TEST_P(QueueConformance, BytesOfOneCallAreBounded) {
   QUEUE_EXPECT_CODE(tasks().Enqueue(kTenant, "q", items), kInvalidArgument);
 }
 
+TEST_P(QueueConformance, APollTakesNoMoreBytesThanItsCallerHasRoomFor) {
+  for (const char* const id : {"a", "b", "c", "d"})
+    QUEUE_EXPECT_OK(Push({.id = id, .payload = JsonOf(10)}));
+  const auto take = [&](std::size_t max_bytes) -> Result<std::size_t> {
+    const auto polled =
+        tasks().Poll({.tenant = kTenant, .queue = "q", .max_items = 10, .max_bytes = max_bytes});
+    if (!polled) return polled.error();
+    return polled->items.size();
+  };
+  QUEUE_EXPECT_CODE(take(0), kInvalidArgument);
+  QUEUE_EXPECT_CODE(take(kMaxBatchBytes + 1), kInvalidArgument);
+  EXPECT_EQ(take(1), 1U) << "the first one, whatever it has";
+  EXPECT_EQ(take(19), 1U);
+  EXPECT_EQ(take(20), 2U);
+}
+
 TEST_P(QueueConformance, ArgumentsAreCheckedAtTheirBounds) {
   const auto push = [&](NewItem item) {
     if (item.payload.empty()) item.payload = "1";

@@ -11,7 +11,7 @@
 #include "headworks/base/result.h"
 #include "headworks/base/time.h"
 #include "headworks/job_worker/job.h"
-#include "headworks/task_queue/queues.h"
+#include "headworks/task_queue/item_source.h"
 
 namespace headworks {
 
@@ -41,6 +41,13 @@ struct JobWorkerPorts {
   Logger& log;
 };
 
+/// As that, of items that come from elsewhere, as over rpc::RpcItems.
+struct RemoteJobPorts {
+  task_queue::ItemSource& items;
+  Clock& clock;
+  Logger& log;
+};
+
 /// One queue of a worker.  Counts are since the worker was opened, of deliveries.
 struct JobFigures {
   std::string queue;
@@ -64,7 +71,8 @@ struct JobFigures {
   std::string trouble;
 };
 
-/// Runs handlers of this program for the items of durable queues, straight from the store.
+/// Runs handlers of this program for the items of durable queues: straight from the store, or from
+/// a server before it.
 ///
 /// Life.  Open, Handle for each queue, Run, destroy once it returned.
 /// Delivery.  At least once.  An item is completed only after its handler returned well, while its
@@ -72,18 +80,19 @@ struct JobFigures {
 ///   attempt.  A handler that fails after its item is to be cancelled leaves it cancelled; one that
 ///   ends well completes it all the same.  Whatever a handler says after its lease was lost is
 ///   dropped, logged and counted.
-/// Threads.  Run claims for all queues on its own thread; leases are extended on one more; each
+/// Threads.  One for each queue claims, Run's own among them; leases are extended on one more; each
 ///   slot is one, so that a queue whose handlers are slow holds up no other.  All methods but Run
 ///   may be called concurrently.
 /// Time.  Leases are measured by `clock`, from before the call that gave or extended them.
-/// Errors.  A store that cannot be reached is asked again after 100 ms to 10 s, and told how an
-/// item
-///   ended until it answers or the lease is over.
+/// Errors.  A store or server that cannot be reached is asked again after 100 ms to 10 s, and told
+///   how an item ended until it answers or the lease is over.
 class JobWorker {
  public:
   /// kInvalidArgument: an option is out of bounds.
   static Result<std::unique_ptr<JobWorker>> Open(JobWorkerOptions options,
                                                  const JobWorkerPorts& ports);
+  static Result<std::unique_ptr<JobWorker>> OpenRemote(JobWorkerOptions options,
+                                                       const RemoteJobPorts& ports);
   virtual ~JobWorker() = default;
 
   /// The items of `queue`, read as T, go to `function` (see MakeJob).

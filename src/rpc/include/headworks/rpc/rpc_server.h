@@ -10,9 +10,11 @@
 #include "headworks/base/log.h"
 #include "headworks/base/result.h"
 #include "headworks/base/time.h"
+#include "headworks/task_queue/queues.h"
 #include "headworks/worker_api/worker_service.h"
 
-/// The words between workers and the engine over gRPC: headworks.worker.v1.
+/// The words between workers and the engine over gRPC, headworks.worker.v1, and those of whoever
+/// handles items of its queues.
 namespace headworks::rpc {
 
 /// What a worker may do that has shown its credential.
@@ -47,11 +49,13 @@ struct RpcServerOptions {
   std::string address;
   /// PEM files; both or none.  None = unencrypted, credentials included.
   std::string tls_cert_file, tls_key_file;
-  /// Polls and heartbeats that wait, and as many of all other calls; more are answered kAtCapacity.
-  /// A heartbeat that has no room to wait is one of the others, and heard without waiting.
+  /// Polls, claims and heartbeats that wait, and as many of all other calls; those of one tenant
+  /// all but a quarter, rounded down; more are answered kAtCapacity (I11, I12).  A heartbeat that
+  /// has no room to wait is one of the others, and heard without waiting.
   std::size_t max_calls = 20'000;
-  /// Bytes of artifacts that were asked for and are not sent yet, those of one tenant all but a
-  /// quarter, rounded down; whoever asks for more is answered kAtCapacity (I11, I12).
+  /// Bytes of artifacts that were asked for and are not sent yet, and as many of items that were
+  /// claimed; those of one tenant all but a quarter, rounded down; whoever asks for more is
+  /// answered kAtCapacity (I11, I12).
   std::size_t max_piece_bytes = std::size_t{64} << 20;
 };
 
@@ -61,17 +65,23 @@ struct RpcServerPorts {
   Authenticator& authenticator;
   Clock& clock;
   Logger& log;
+  /// Whose items are given to workers; null = no items are.
+  task_queue::Queues* queues = nullptr;
 };
 
 /// Whether `address` is one to listen at: "127.0.0.1:7070", "[::1]:7070", "0.0.0.0:7070"; without
 /// a host (":7070") it is 127.0.0.1.  Port 0 = any that is free.  kInvalidArgument.
 Status CheckAddress(std::string_view address);
 
-/// Serves a WorkerService.
+/// The payloads of one claim; fewer items are given where they are large.
+inline constexpr std::size_t kMaxClaimBytes = std::size_t{16} << 20;
+
+/// Serves a WorkerService, and queues.
 ///
 /// Life.  Open, destroy.  The destructor answers all calls under way with kUnavailable, then takes
 ///   no more; what the service says of them later is dropped.
-/// Threads.  gRPC's own, a fixed few: a call that waits holds none.  The service is called on them.
+/// Threads.  gRPC's own, a fixed few: a call that waits holds none.  The service is called on them,
+///   the queues on a few more.
 /// Deadlines.  A wait ends before its caller's deadline does.  What was assigned to a caller who
 ///   did not wait for the answer is handed back.
 /// Bounds.  As in the options, of the job above, and those of worker_api.

@@ -27,6 +27,11 @@ using ItemNo = StrongId<struct ItemNoTag, std::int64_t>;
 using ClaimNo = StrongId<struct ClaimNoTag, std::int64_t>;
 
 inline constexpr char kDefaultQueue[] = "default";
+/// Queues whose names begin so are the engine's own, and never given to those who come over a
+/// network.
+inline constexpr std::string_view kEnginePrefix = "headworks-";
+/// The "type" of a payload that is a whole run (see run_queue).
+inline constexpr std::string_view kRunType = "headworks.run";
 inline constexpr std::size_t kMaxPayloadBytes = std::size_t{8} << 20;
 inline constexpr std::size_t kMaxReasonBytes = std::size_t{4} << 10;
 inline constexpr std::size_t kMaxIdBytes = 256;
@@ -131,12 +136,14 @@ struct ClaimedItem {
 struct PollRequest {
   TenantId tenant;
   std::string queue = kDefaultQueue;
-  /// 1 to 1,000; fewer where they are large (`kMaxBatchBytes`).
+  /// 1 to 1,000; fewer where they are large (`max_bytes`).
   std::size_t max_items = 1;
   /// Zero = the queue's.
   Duration visibility{};
   /// Who asks, for people; at most 256 bytes.
   std::string holder;
+  /// Of their payloads together, but for the first; 1 to kMaxBatchBytes.
+  std::size_t max_bytes = kMaxBatchBytes;
 };
 
 struct Polled {
@@ -145,6 +152,9 @@ struct Polled {
   /// one.
   std::optional<Duration> next;
   bool paused = false;
+  /// How long a call that waits had waited before it claimed them, or less: leases began no earlier
+  /// than so long after the call.
+  Duration waited{};
 };
 
 /// What a holder says of its item.
