@@ -3,6 +3,7 @@ import fcntl
 import json
 import os
 import pty
+import pwd
 import re
 import signal
 import struct
@@ -298,6 +299,44 @@ tasks:
         self.assertRegex(self.hw("--version").stdout, r"^headworks \d+\.\d+\.\d+\n$")
         self.assertIn("Exit codes: 0 ok, 1 run failed", self.hw("--help").stdout)
         self.assertIn("--dry-run", self.hw("run", "--help").stdout)
+
+    def test_state_has_an_absolute_place_or_none(self):
+        self.write("chain.yaml", CHAIN)
+        for name in ("HEADWORKS_STORE", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+            self.env.pop(name, None)
+        home = pwd.getpwuid(os.geteuid()).pw_dir
+        for variables in ({}, {"HOME": ""}, {"HOME": "here"}, {"XDG_STATE_HOME": "here"},
+                          {"HOME": ".", "XDG_STATE_HOME": "./here", "XDG_CONFIG_HOME": "here"}):
+            self.env.pop("HOME", None)
+            self.env.update(variables)
+            self.assertIn(f"{home}/.local/state/headworks/headworks.db",
+                          self.hw("config", "show").stdout, variables)
+        self.assertEqual(os.listdir(self.dir), ["chain.yaml"])
+
+    def test_user_without_a_home_is_told_to_name_the_store(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can be somebody whom nobody knows")
+        self.write("chain.yaml", CHAIN)
+        for args, code in ((["run", "chain.yaml"], USAGE), (["runs", "list"], USAGE),
+                           (["runs", "list", "--store", "/dev/null/none"], UNAVAILABLE)):
+            done = subprocess.run([self.program, *args], cwd="/", env={}, text=True,
+                                  capture_output=True, timeout=PATIENCE, user=54321, group=54321,
+                                  extra_groups=[])
+            self.assertEqual(done.returncode, code, done.stderr)
+            if code == USAGE:
+                self.assertIn("the system knows no home of user 54321; name the store, with "
+                              "--store or HEADWORKS_STORE", done.stderr)
+
+    def test_empty_path_is_the_tasks_and_not_the_programs(self):
+        self.write("chain.yaml", "version: 1\ntasks:\n  a: {run: '/bin/true; echo $PATH.'}\n"
+                                 "  b: {exec: [no-such-program], needs: [a]}\n")
+        for path in ("", None):
+            self.env["PATH"] = path
+            if path is None:
+                del self.env["PATH"]
+            out = self.hw("run", "chain.yaml", code=FAILED).stdout
+            self.assertIn("task a succeeded", out)
+            self.assertIn("no-such-program", out)
 
     def test_store_that_cannot_be_opened_is_named(self):
         self.write("chain.yaml", CHAIN)
