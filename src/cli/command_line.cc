@@ -577,7 +577,9 @@ ParseResult ParseCommandLine(int argc, const char* const* argv,
     for (const std::string& word : marked) words.push_back(word.c_str());
     app.parse(argc, words.data());
   } catch (const CLI::Success& help) {
-    result.exit = app.exit(help) == 0 ? Exit::kOk : Exit::kUsage;
+    std::ostringstream text;
+    result.exit = app.exit(help, text, text) == 0 ? Exit::kOk : Exit::kUsage;
+    Print(text.str());
     return result;
   } catch (const CLI::ParseError& error) {
     result.exit = Fail({Code::kInvalidArgument,

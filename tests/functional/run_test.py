@@ -12,7 +12,8 @@ import termios
 import time
 
 import harness
-from harness import (FAILED, NOT_FOUND, OK, PATIENCE, UNAVAILABLE, USAGE, Case, gate)
+from harness import (FAILED, INTERRUPTED, NOT_FOUND, OK, PATIENCE, READER_LEFT, UNAVAILABLE, USAGE,
+                     Case, gate)
 
 CHAIN = """
 version: 1
@@ -350,13 +351,102 @@ tasks:
         self.assertIn("501 of 501 tasks over", out)
         self.assertNotIn("task t1 started", out)
 
+    def into_closed_pipe(self, *args, code):
+        """A command whose reader has left already."""
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([self.program, *args], cwd=self.dir, env=self.env, text=True,
+                              stdout=writer, stderr=subprocess.PIPE, timeout=PATIENCE)
+        os.close(writer)
+        self.assertEqual(done.returncode, code, f"{args}\n{done.stderr}")
+        self.assertNotIn("cannot write", done.stderr, args)
+        return done
+
     def test_reader_that_leaves_does_not_end_the_run(self):
         self.write("chain.yaml", CHAIN)
-        done = subprocess.run(f"{self.program} run chain.yaml | head -n 1; exit ${{PIPESTATUS[0]}}",
-                              shell=True, executable="/bin/bash", cwd=self.dir, env=self.env,
-                              text=True, capture_output=True, timeout=PATIENCE)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(self.run_state(), "succeeded")
+        self.write("broken.yaml", BROKEN)
+        for file, code in (("chain.yaml", READER_LEFT), ("broken.yaml", FAILED)):
+            self.assertEqual(self.into_closed_pipe("run", file, code=code).stderr, "")
+        self.assertEqual([run["state"] for run in self.json("runs", "list")],
+                         ["failed", "succeeded"])
+
+    def test_output_that_is_lost_is_said_and_no_success(self):
+        self.write("chain.yaml", CHAIN)
+        self.write("broken.yaml", BROKEN)
+        self.hw("run", "chain.yaml")
+
+        def lost(command, where, code):
+            done = subprocess.run(["/bin/sh", "-c", f"exec {self.program} {command} {where}"],
+                                  cwd=self.dir, env=self.env, text=True, capture_output=True,
+                                  timeout=PATIENCE)
+            self.assertEqual(done.returncode, code, f"{command} {where}\n{done.stderr}")
+            self.assertIn("headworks: cannot write to standard output: ", done.stderr)
+            return done.stderr
+        for command in ("run chain.yaml", "run chain.yaml -o json", "run chain.yaml --dry-run",
+                        "runs list", "runs list -o yaml", "runs show 1", "runs logs 1",
+                        "runs logs 1 -f", "runs logs 1 --tail 1", "runs why 1 a", "config show",
+                        "workflow schema", "workflow show chain.yaml", "completion bash",
+                        "--version", "--help", "runs --help", "explain HW1001"):
+            self.assertIn("No space left on device", lost(command, ">/dev/full", UNAVAILABLE))
+            self.into_closed_pipe(*command.split(), code=READER_LEFT)
+        for command in ("run chain.yaml", "runs list", "--version"):
+            self.assertIn("Bad file descriptor", lost(command, ">&-", UNAVAILABLE))
+        lost("run broken.yaml", ">/dev/full", FAILED)
+        self.hw("db", "check")
+
+    def start_unread(self, *args):
+        """With an output that nobody reads, beyond what a pipe holds."""
+        errors = open(self.dir / "errors", "w+")
+        self.addCleanup(errors.close)
+        process = subprocess.Popen([self.program, *args], cwd=self.dir, env=self.env,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+                                   start_new_session=True)
+        process.output = process.stdout
+        self.addCleanup(self._end, process)
+        return process
+
+    def errors(self):
+        return (self.dir / "errors").read_text()
+
+    FLOOD = ("version: 1\nname: flood\ntasks:\n"
+             "  a: {run: 'seq 400000; %s', grace: 60s}\n"
+             "  b: {run: 'echo b; touch b.ran', needs: [a]}\n")
+
+    def test_run_goes_on_while_the_reader_of_its_output_stalls(self):
+        self.write("flood.yaml", self.FLOOD % gate("a"))
+        process = self.start_unread("run", "flood.yaml")
+        self.until_exists("a.here")
+        self.write("a.go", "")
+        self.until(lambda: self.run_state() == "succeeded", "the run ends")
+        self.assertIsNone(process.poll(), "its output was not read yet")
+        lines = process.stdout.read().decode().splitlines()
+        self.assertEqual(process.wait(timeout=PATIENCE), OK, self.errors())
+        self.assertEqual([line for line in lines if line.startswith("a | ")],
+                         [f"a | {n}" for n in range(1, 400_001)])
+        self.assertIn("run 1 of flood succeeded in", lines[-1])
+
+    def test_signals_are_heard_while_the_reader_of_the_output_stalls(self):
+        self.write("flood.yaml", self.FLOOD % gate("a"))
+        process = self.start_unread("run", "flood.yaml")
+        self.until_exists("a.here")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=PATIENCE), FAILED, self.errors())
+        self.assertEqual(self.run_state(), "cancelled")
+        self.assertIn("the reader of this output takes no more: `headworks runs logs 1` has",
+                      self.errors())
+        follower = self.start_unread("runs", "logs", "1", "-f")
+        self.assertEqual(os.read(follower.stdout.fileno(), 4), b"a | ")
+        follower.send_signal(signal.SIGINT)
+        self.assertEqual(follower.wait(timeout=PATIENCE), OK, self.errors())
+
+    def test_second_interrupt_leaves_at_once_while_the_reader_of_the_output_stalls(self):
+        self.write("flood.yaml", self.FLOOD % f"trap \"\" TERM; {gate('a')}")
+        process = self.start_unread("run", "flood.yaml")
+        self.until_exists("a.here")
+        process.send_signal(signal.SIGINT)
+        self.until(lambda: self.json("runs", "show", "1")["cancel_requested"], "it is heard")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=PATIENCE), INTERRUPTED, self.errors())
 
 
 class TerminalTest(Case):

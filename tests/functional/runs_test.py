@@ -104,6 +104,25 @@ class LookTest(Case):
             done = self.hw("runs", *command, code=NOT_FOUND)
             self.assertIn("workflow grid has no task 'mm', did you mean 'm'?", done.stderr)
 
+    def test_logs_as_values_are_read_line_by_line(self):
+        self.write("two.yaml", f"version: 1\nname: two\ntasks:\n"
+                               f"  a: {{run: 'echo \"a: [1\"; echo; {gate('a')}; echo after'}}\n")
+        runner = self.start("run", "two.yaml")
+        self.until_exists("a.here")
+        followers = {form: self.start("runs", "logs", "@last", "-f", "-o", form)
+                     for form in ("json", "yaml")}
+        for follower in followers.values():
+            self.until_said(follower, "a: [1")
+        self.write("a.go", "")
+        self.ends(runner, OK)
+        lines = [json.loads(line) for line in self.ends(followers["json"], OK).splitlines()]
+        self.assertEqual([line["text"] for line in lines], ["a: [1", "", "after"])
+        documents = self.ends(followers["yaml"], OK).split("---\n")[1:]
+        self.assertEqual(len(documents), 3)
+        for line, document in zip(lines, documents):
+            read = dict(pair.split(": ", 1) for pair in document.splitlines())
+            self.assertEqual({key: json.loads(value) for key, value in read.items()}, line)
+
     def test_logs_follow_until_the_run_ends(self):
         self.write("slow.yaml", f"version: 1\nname: slow\ntasks:\n"
                                 f"  a: {{run: 'echo before; {gate('a')}; echo after'}}\n")
