@@ -462,9 +462,9 @@ class CommandTree {
         ->required()
         ->check(CLI::IsMember({"bash", "zsh", "fish"}));
     CLI::App& explain =
-        Leaf(app_, "explain", "What a code in an error message means",
+        Leaf(app_, "explain", "What a code in an error message, a reason or a state means",
              [this](const Context& context) { return ExplainCode(context, code_); });
-    explain.add_option("code", code_, "As printed, e.g. HW1001")->required();
+    explain.add_option("code", code_, "As printed, e.g. HW1001 or lost")->required();
   }
 
   ParsedCommand& command_;

@@ -276,6 +276,19 @@ tasks:
         self.assertIn("upstream task a is failed", out)
         self.assertIn("exit code 1", self.hw("runs", "why", "@last", "a").stdout)
 
+    def test_words_that_runs_are_told_in_are_explained(self):
+        self.hw("run", "bad.yaml", code=FAILED)
+        run = self.json("runs", "show", "1")
+        words = {task["state"] for task in run["tasks"]} | {run["state"], "exit_code"}
+        words |= {task["reason"] for task in run["tasks"] if task["reason"]}
+        for word in words:
+            self.assertTrue(self.hw("explain", word).stdout.startswith(f"{word}\n\n"), word)
+        self.assertIn("costs a loss, not a try", self.json("explain", "lost")["text"])
+        self.assertIn("did you mean 'timeout'?",
+                      self.hw("explain", "timeuot", code=NOT_FOUND).stderr)
+        self.assertIn("did you mean 'HW1001'?",
+                      self.hw("explain", "HW10001", code=NOT_FOUND).stderr)
+
     def test_unstick_of_a_run_that_is_not_stuck_is_refused(self):
         self.hw("run", "bad.yaml", code=FAILED)
         self.hw("runs", "unstick", "1", code=REFUSED)
