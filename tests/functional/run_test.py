@@ -250,6 +250,20 @@ tasks:
             self.assertTrue(done.stderr.startswith("headworks: "), done.stderr)
         self.hw("run", "p.yaml", "--input", "@missing.json", code=NOT_FOUND)
 
+    def test_format_is_refused_where_there_is_no_value_to_print(self):
+        self.write("chain.yaml", CHAIN)
+        for command in ("completion bash", "config docs", "workflow schema", "up", "worker",
+                        "worker token create", "runner", "workflow fmt chain.yaml",
+                        "workflow show chain.yaml --graph text"):
+            for form in ("json", "yaml", "table", "bogus"):
+                self.assertIn("prints a text as it is",
+                              self.hw(*command.split(), "-o", form, code=USAGE).stderr)
+        self.env["HEADWORKS_FORMAT"] = "json"
+        self.assertIn("_headworks", self.hw("completion", "bash").stdout)
+        self.assertEqual(self.json("workflow", "fmt", "chain.yaml", "--check", code=FAILED),
+                         ["chain.yaml"])
+        self.assertFalse(self.store.exists())
+
     def test_start_key_makes_one_run(self):
         self.write("chain.yaml", CHAIN)
         first = self.json("run", "chain.yaml", "--start-key", "k")
