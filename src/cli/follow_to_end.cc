@@ -49,7 +49,8 @@ std::string DescribeFailure(const Context& context, const RunView& view, TaskNo 
   const model::AttemptRecord* last = view.LastAttempt(task);
   const model::TaskRun& state = view.tasks[task.value];
   const bool deadline = state.reason == model::Reason::kDeadline;
-  if (!deadline && (last == nullptr || last->epoch != state.epoch || CameTooLate(*last)))
+  if (!deadline && (last == nullptr || last->epoch != state.epoch || CameTooLate(*last) ||
+                    state.reason == model::Reason::kMarked))
     return DescribeSettled(context, view, task);
   const bool stopped = last != nullptr && StoppedByDeadline(view, *last);
   std::string text = fmt::format("task {} failed", view.id(task));

@@ -137,8 +137,10 @@ class LivePresenter final : public Presenter {
     const model::TaskRun& task = view.task(no);
     const model::AttemptRecord* last = view.LastAttempt(no);
     std::string text;
-    if (task.state == TaskState::kFailed &&
-        (last == nullptr || last->epoch != task.epoch || CameTooLate(*last)))
+    if (task.reason == model::Reason::kMarked)
+      text = DescribeTask(view, no);
+    else if (task.state == TaskState::kFailed &&
+             (last == nullptr || last->epoch != task.epoch || CameTooLate(*last)))
       text = DescribeReason(view, no);
     else if (last != nullptr && last->epoch == task.epoch && !model::IsLive(task.state) &&
              last->outcome.verdict != model::Verdict::kSucceeded)

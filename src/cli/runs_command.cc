@@ -69,21 +69,14 @@ void PrintRunTables(const RunView& view, Instant now) {
   Table table({"TASK", "STATE", "TRIES", "TOOK", "WHAT"});
   for (std::uint32_t no = 0; no < view.tasks.size(); ++no) {
     const model::TaskRun& task = view.tasks[no];
-    const model::AttemptRecord* last = view.LastAttempt(TaskNo(no));
-    std::string what;
-    const bool too_late =
-        last != nullptr &&
-        (CameTooLate(*last) || (model::IsTerminal(task.state) && last->epoch != task.epoch));
-    if (last != nullptr && !too_late && last->outcome.verdict != model::Verdict::kSucceeded)
-      what = DescribeEnd(view, *last);
-    else
-      what = DescribeReason(view, TaskNo(no));
+    const model::AttemptRecord* last = CountingAttempt(view, TaskNo(no));
+    const bool has_time = last != nullptr && last->outcome.started_at != Instant{} &&
+                          task.reason != model::Reason::kMarked;
     table.AddRow({view.id(TaskNo(no)), StateText(view, TaskNo(no)), fmt::format("{}", task.tries),
-                  last == nullptr || too_late || last->outcome.started_at == Instant{}
-                      ? "-"
-                      : FormatDuration(std::max(last->outcome.ended_at - last->outcome.started_at,
-                                                Duration(0))),
-                  what});
+                  has_time ? FormatDuration(std::max(
+                                 last->outcome.ended_at - last->outcome.started_at, Duration(0)))
+                           : "-",
+                  DescribeTask(view, TaskNo(no))});
   }
   Print(text + table.Render());
 }
