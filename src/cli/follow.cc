@@ -135,7 +135,8 @@ class Follower {
           "run {} of {} goes on in this process too, because {}; once run {} is over, its tasks "
           "have up to {} to end, and `{}` continues it{}",
           other.value, view->header.name.workflow,
-          left ? fmt::format("it holds or held what run {} needs", run_.value)
+          left ? fmt::format("it holds or held what run {} needs, or a command was for it",
+                             run_.value)
                : std::string("this process is the engine of the store"),
           run_.value, FormatDuration(runner_->options().drain_timeout), CommandLine(context_, "up"),
           others_told_ == kMostOthers ? "; further ones are not told" : ""));

@@ -214,6 +214,52 @@ class CommandTest(Case):
         self.engine_up()
         self.until(lambda: self.run_state() == "succeeded", "the engine finishes it")
 
+    def leave_a_run(self):
+        """A run that nobody works on."""
+        runner = self.start("run", "slow.yaml")
+        self.until_exists("a.here")
+        runner.kill()
+        runner.wait()
+        (self.dir / "a.here").unlink()
+
+    def test_command_for_a_run_that_nobody_works_on_says_how_it_goes_on(self):
+        self.leave_a_run()
+        how = (f"no engine is running on this store: `headworks run {self.dir}/slow.yaml --resume` "
+               "continues this run, `headworks up` continues all runs")
+        for command in (["pause", "1"], ["resume", "1"]):
+            self.assertIn(how, self.hw("runs", *command).stderr)
+        for args in ([], ["--failed"], ["--all"], ["--detach"]):
+            done = self.hw("runs", "rerun", "1", *args, code=REFUSED)
+            self.assertIn(f"run 1 is not over, so there is nothing to rerun; {how}", done.stderr)
+        self.assertFalse((self.dir / "a.here").exists(), "what is refused starts nothing")
+        self.write("a.go", "")
+        self.hw("run", "slow.yaml", "--resume")
+        self.assertEqual(self.run_state(), "succeeded")
+        self.assertEqual(self.hw("runs", "rerun", "1", "--all").stderr, "")
+
+    def test_cancel_of_a_run_that_nobody_works_on_is_complete(self):
+        self.leave_a_run()
+        done = self.hw("runs", "cancel", "1")
+        self.assertEqual(done.stdout, "run 1: cancel done, now cancelled\n")
+        self.assertEqual(done.stderr, "")
+
+    def test_mark_is_not_taken_for_how_the_attempt_ended(self):
+        self.hw("run", "bad.yaml", code=FAILED)
+        self.assertRegex(self.hw("runs", "show", "1").stdout, r"(?m)^a +failed +1 +\S+ +exit code 1$")
+        self.hw("runs", "mark", "1", "a", "success")
+        self.assertRegex(self.hw("runs", "show", "1").stdout,
+                         r"(?m)^a +succeeded +1 +- +marked; its last attempt: exit code 1$")
+        self.hw("runs", "mark", "1", "b", "failed")
+        shown = self.hw("runs", "show", "1").stdout
+        self.assertRegex(shown, r"(?m)^b +failed +0 +- +marked$")
+        out = self.hw("runs", "rerun", "1", "--from", "first", code=FAILED).stdout
+        self.assertIn("task a failed: exit code 1", out)
+
+    def test_rerun_forgets_how_the_last_attempt_ended(self):
+        self.hw("run", "bad.yaml", code=FAILED)
+        self.hw("runs", "rerun", "1", "--detach")
+        self.assertRegex(self.hw("runs", "show", "1").stdout, r"(?m)^a +ready +0 +-$")
+
     def test_mark_without_an_engine_changes_the_outcome(self):
         self.hw("run", "bad.yaml", code=FAILED)
         self.hw("runs", "mark", "1", "a", "success")
