@@ -137,15 +137,13 @@ Result<Exit> Fetch(const Context& context, Runner& runner, const RunView& view, 
                    runner.artifacts().Open({context.tenant(), view.header.run_id},
                                            {left.artifact.sha256, left.artifact.size}));
   if (to == "-") {
-    bool has_enough = false;  // whoever reads it
     const Status done = Read(*reader, [&](std::string_view bytes) -> Status {
-      errno = 0;
       Print(bytes);
       if (!OutputIsBroken()) return {};
-      has_enough = errno == EPIPE;
-      return Error{Code::kUnavailable, fmt::format("--to -: {}", std::strerror(errno))};
+      return Error{Code::kCancelled, "standard output takes no more"};
     });
-    if (!done && !has_enough) return done.error();
+    // What is wrong with the output is said at the end, as of every command.
+    if (!done && !OutputIsBroken()) return done.error();
     return Exit::kOk;
   }
   std::error_code none;

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <exception>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "command_line.h"
 #include "headworks/base/host.h"
 #include "headworks/base/text.h"
+#include "output.h"
 #include "session.h"
 
 namespace headworks::cli {
@@ -54,23 +57,40 @@ Result<Exit> RunCommand(const ParsedCommand& command, const std::vector<std::str
   return exit;
 }
 
-}  // namespace
+/// What has gone wrong otherwise is the worse news.
+Exit WithOutput(Exit exit) {
+  const int why = OutputError();
+  if (why == 0) return exit;
+  if (why != EPIPE)
+    Note(
+        fmt::format("headworks: cannot write to standard output: {}; what the command has done "
+                    "stands, but not all of what it said is there",
+                    std::strerror(why)));
+  if (exit != Exit::kOk) return exit;
+  return why == EPIPE ? Exit::kReaderLeft : Exit::kUnavailable;
+}
 
-int Main(int argc, const char* const* argv, const char* const* environment) {
+Exit RunProgram(int argc, const char* const* argv, const char* const* environment) {
   try {
     std::vector<std::string> variables;
     for (const char* const* variable = environment; *variable != nullptr; ++variable)
       variables.emplace_back(*variable);
     const ParseResult parsed = ParseCommandLine(argc, argv, variables);
-    if (parsed.exit) return static_cast<int>(*parsed.exit);
+    if (parsed.exit) return *parsed.exit;
     const Result<Exit> exit = RunCommand(parsed.command, variables);
-    return static_cast<int>(exit ? *exit : Fail(exit.error()));
+    return exit ? *exit : Fail(exit.error());
   } catch (const std::exception& error) {
-    return static_cast<int>(
-        Fail({Code::kInternal, fmt::format("{}; this is a fault in headworks: please report it "
-                                           "with the command that led to it",
-                                           error.what())}));
+    return Fail({Code::kInternal, fmt::format("{}; this is a fault in headworks: please report it "
+                                              "with the command that led to it",
+                                              error.what())});
   }
+}
+
+}  // namespace
+
+int Main(int argc, const char* const* argv, const char* const* environment) {
+  HoldClosedStreams();
+  return static_cast<int>(WithOutput(RunProgram(argc, argv, environment)));
 }
 
 }  // namespace headworks::cli

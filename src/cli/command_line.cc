@@ -99,19 +99,42 @@ class CommandTree {
   }
 
   CLI::App& Leaf(CLI::App& parent, const char* name, const char* description, Action action) {
+    return ValueOrTextLeaf(parent, name, description, std::move(action), [] { return false; });
+  }
+
+  /// It prints a text as it is, and no value.
+  CLI::App& TextLeaf(CLI::App& parent, const char* name, const char* description, Action action) {
+    return ValueOrTextLeaf(parent, name, description, std::move(action), [] { return true; });
+  }
+
+  CLI::App& ValueOrTextLeaf(CLI::App& parent, const char* name, const char* description,
+                            Action action, std::function<bool()> is_text) {
     CLI::App& leaf = *parent.add_subcommand(name, description);
-    leaf.callback([this, &leaf, action = std::move(action)] {
-      // It is called after what was below it.
-      if (leaf.get_subcommands().empty()) command_.action = action;
+    leaf.callback([this, &leaf, action = std::move(action), is_text = std::move(is_text)] {
+      if (!leaf.get_subcommands().empty()) return;  // it is called after what was below it
+      command_.action = action;
+      if (is_text()) RefuseFormat();
     });
     return leaf;
   }
 
+  /// It needs no settings, and prints a text as it is.
   CLI::App& PlainLeaf(CLI::App& parent, const char* name, const char* description,
                       std::function<Result<Exit>()> action) {
     CLI::App& leaf = *parent.add_subcommand(name, description);
-    leaf.callback([this, action = std::move(action)] { command_.plain = action; });
+    leaf.callback([this, action = std::move(action)] {
+      command_.plain = action;
+      RefuseFormat();
+    });
     return leaf;
+  }
+
+  /// Of a command that has nothing for -o to choose; in the environment it is for the others.
+  void RefuseFormat() const {
+    if (command_.flags.contains("format"))
+      throw CLI::ValidationError("-o",
+                                 "this command prints a text as it is, and no value; leave "
+                                 "-o out");
   }
 
   void AddSettings() {
@@ -314,8 +337,10 @@ class CommandTree {
   }
 
   void AddShowWorkflow(CLI::App& workflow) {
-    CLI::App& show = Leaf(workflow, "show", "What a workflow comes to, defaults filled in",
-                          [this](const Context& context) { return ShowWorkflow(context, show_); });
+    CLI::App& show = ValueOrTextLeaf(
+        workflow, "show", "What a workflow comes to, defaults filled in",
+        [this](const Context& context) { return ShowWorkflow(context, show_); },
+        [this] { return !show_.graph.empty(); });
     show.add_option("workflow", show_.workflow, "A file, - or the name of a registered workflow")
         ->required()
         ->type_name("FILE|NAME");
@@ -326,9 +351,10 @@ class CommandTree {
   }
 
   void AddFormat(CLI::App& workflow) {
-    CLI::App& format =
-        Leaf(workflow, "fmt", "Indentation, blank lines and order of keys as usual",
-             [this](const Context& context) { return FormatWorkflows(context, format_); });
+    CLI::App& format = ValueOrTextLeaf(
+        workflow, "fmt", "Indentation, blank lines and order of keys as usual",
+        [this](const Context& context) { return FormatWorkflows(context, format_); },
+        [this] { return !format_.check && !format_.write; });
     format.add_option("files", format_.files, "Files, folders of them, or - for standard input")
         ->required()
         ->type_name("FILE");
@@ -374,8 +400,8 @@ class CommandTree {
   }
 
   void AddUp() {
-    CLI::App& up = Leaf(app_, "up", "Be the engine until SIGTERM or Ctrl-C",
-                        [this](const Context& context) { return Up(context, folder_); });
+    CLI::App& up = TextLeaf(app_, "up", "Be the engine until SIGTERM or Ctrl-C",
+                            [this](const Context& context) { return Up(context, folder_); });
     up.add_option("folder", folder_, "Keep the workflow files in it registered")->type_name("DIR");
   }
 
@@ -383,13 +409,14 @@ class CommandTree {
     AddWorkerCommands(app_, worker_,
                       [this](CLI::App& parent, const char* name, const char* description,
                              Action action) -> CLI::App& {
-                        return Leaf(parent, name, description, std::move(action));
+                        return TextLeaf(parent, name, description, std::move(action));
                       });
   }
 
   void AddRunner() {
-    CLI::App& runner = Leaf(app_, "runner", "Run whole workflows out of a queue, until SIGTERM",
-                            [this](const Context& context) { return TakeRuns(context, runner_); });
+    CLI::App& runner =
+        TextLeaf(app_, "runner", "Run whole workflows out of a queue, until SIGTERM",
+                 [this](const Context& context) { return TakeRuns(context, runner_); });
     runner.add_option("--queue", runner_.queue, "Of this store, and so many runs of it at a time")
         ->type_name("NAME[=RUNS]")
         ->capture_default_str();
@@ -462,9 +489,9 @@ class CommandTree {
         ->required()
         ->check(CLI::IsMember({"bash", "zsh", "fish"}));
     CLI::App& explain =
-        Leaf(app_, "explain", "What a code in an error message means",
+        Leaf(app_, "explain", "What a code in an error message, a reason or a state means",
              [this](const Context& context) { return ExplainCode(context, code_); });
-    explain.add_option("code", code_, "As printed, e.g. HW1001")->required();
+    explain.add_option("code", code_, "As printed, e.g. HW1001 or lost")->required();
   }
 
   ParsedCommand& command_;
@@ -577,7 +604,9 @@ ParseResult ParseCommandLine(int argc, const char* const* argv,
     for (const std::string& word : marked) words.push_back(word.c_str());
     app.parse(argc, words.data());
   } catch (const CLI::Success& help) {
-    result.exit = app.exit(help) == 0 ? Exit::kOk : Exit::kUsage;
+    std::ostringstream text;
+    result.exit = app.exit(help, text, text) == 0 ? Exit::kOk : Exit::kUsage;
+    Print(text.str());
     return result;
   } catch (const CLI::ParseError& error) {
     result.exit = Fail({Code::kInvalidArgument,

@@ -16,17 +16,21 @@ enum class Exit : int {
   kNotFound = 3,
   /// The state of the thing forbids it now.
   kRefused = 4,
-  /// The store or an engine cannot be used now; nothing says that the request was wrong.
+  /// The store, an engine or standard output cannot be used now; nothing says that the request was
+  /// wrong.
   kUnavailable = 5,
   /// Left at once on the second Ctrl-C (128 + SIGINT); the run can be resumed.
   kInterrupted = 130,
+  /// All went well, but the reader of standard output left before its end (128 + SIGPIPE).
+  kReaderLeft = 141,
   /// Drained and left on SIGTERM (128 + SIGTERM); the run can be resumed.
   kTerminated = 143,
 };
 
 inline constexpr char kExitCodeHelp[] =
     "Exit codes: 0 ok, 1 run failed or cancelled, 2 usage, 3 not found, 4 refused,\n"
-    "5 unavailable, 130 left on a second Ctrl-C, 143 drained on SIGTERM.";
+    "5 unavailable, 130 left on a second Ctrl-C, 143 drained on SIGTERM,\n"
+    "141 ok, but the reader of the output left early.";
 
 Exit ExitFor(Code code);
 

@@ -22,16 +22,18 @@ constexpr Duration kTold = Duration::max();
 class Follower {
  public:
   Follower(const Context& context, std::unique_ptr<Runner>& runner, RunNo run, Presenter& presenter,
-           SignalWatch& signals, OtherRuns& others)
+           Outlet& outlet, SignalWatch& signals, OtherRuns& others)
       : context_(context),
         runner_(runner),
         run_(run),
         reference_(fmt::format("{}", run.value)),
         presenter_(presenter),
+        outlet_(outlet),
         signals_(signals),
         others_(others),
         began_(context.clock.Now()),
-        reader_(context) {}
+        reader_(context),
+        lines_(runner->logs(), context.tenant(), run) {}
 
   Result<FollowResult> Run() {
     for (;;) {
@@ -39,20 +41,41 @@ class Follower {
       if (signals_.interrupts() > 1) return Left(FollowEnd::kLeft);
       if (signals_.interrupts() > 0 && !cancel_asked_) HEADWORKS_TRY(AskForCancel());
       const Duration began = context_.clock.Monotonic();
+      const std::uint64_t taken = outlet_.taken();
       HEADWORKS_TRY(Look(began));
-      if (model::IsTerminal(view_.header.state)) return Left(FollowEnd::kEnded);
-      if (!view_.header.stuck_reason.empty()) return Left(FollowEnd::kStuck);
+      if (told_ || IsGivenUp(began)) {
+        if (model::IsTerminal(view_.header.state)) return Left(FollowEnd::kEnded);
+        if (!view_.header.stuck_reason.empty()) return Left(FollowEnd::kStuck);
+      }
       HEADWORKS_TRY(CheckEngine());
       HEADWORKS_TRY(TellOthers());
       HEADWORKS_TRY(TellWait(began));
       HEADWORKS_TRY(TakeOverIfAlone(began));
-      // Whoever reads what is written here may be slow, and the run is none the slower.
-      signals_.Wait(std::clamp(9 * (context_.clock.Monotonic() - began), kLook, kRefresh));
+      Wait(began, taken);
     }
   }
 
  private:
   FollowResult Left(FollowEnd end) { return {.end = end, .view = std::move(view_)}; }
+
+  /// Whether somebody wants to leave, and who reads takes nothing.
+  bool IsGivenUp(Duration monotonic) {
+    if (std::exchange(taken_, outlet_.taken()) != outlet_.taken() || outlet_.held() == 0)
+      taken_at_ = monotonic;
+    return signals_.interrupts() > 0 && monotonic - taken_at_ >= kStalled;
+  }
+
+  /// `taken`: by the reader of the output, when this round `began`.
+  void Wait(Duration began, std::uint64_t taken) {
+    if (outlet_.Pump()) {
+      if (!told_) return;
+      // Whoever looks is slow at times, and the run is none the slower.
+      return signals_.Wait(std::clamp(9 * (context_.clock.Monotonic() - began), kLook, kRefresh));
+    }
+    // A terminal may say that it is writable, and still take nothing.
+    const bool flows = outlet_.taken() != taken;
+    signals_.Wait(flows ? kRefresh : kLook, flows ? outlet_.fd() : -1, SignalWatch::For::kWrite);
+  }
 
   Status AskForCancel() {
     cancel_asked_ = true;
@@ -87,10 +110,14 @@ class Follower {
       version_ = version;
       shown_at_ = monotonic;
     }
-    HEADWORKS_TRY(ReadLines());
     if (read)
       for (const std::string& line : health_.Look(*runner_)) presenter_.Say(line);
-    if (read || !lines_.empty()) presenter_.Update(view_, lines_, context_.clock.Now());
+    if (told_ && !read) {
+      HEADWORKS_ASSIGN(const bool printed, HasNewLines());
+      if (!printed) return {};
+    }
+    // After the run: so the lines of every attempt that is seen as ended are there (I6).
+    HEADWORKS_ASSIGN(told_, presenter_.Update(view_, lines_, context_.clock.Now()));
     return {};
   }
 
@@ -102,20 +129,9 @@ class Follower {
     return {};
   }
 
-  /// After the run, so that the lines of every attempt that is seen as ended are there (I6).
-  Status ReadLines() {
-    lines_.clear();
-    if (view_.workflow->size() > kMostListedTasks) return {};
-    for (bool more = true; more;) {
-      HEADWORKS_ASSIGN(
-          auto page,
-          runner_->logs().Read(
-              {.tenant = context_.tenant(), .run = run_, .after = cursor_, .max_lines = 10'000}));
-      cursor_ = page.next;
-      more = page.more;
-      std::ranges::move(page.entries, std::back_inserter(lines_));
-    }
-    return {};
+  Result<bool> HasNewLines() {
+    if (view_.workflow->size() > kMostListedTasks) return false;  // nobody shows them
+    return lines_.HasNew();
   }
 
   /// Runs that this process goes on with beside its own; those of other tenants are not seen.
@@ -131,7 +147,8 @@ class Follower {
           "run {} of {} goes on in this process too, because {}; once run {} is over, its tasks "
           "have up to {} to end, and `{}` continues it{}",
           other.value, view->header.name.workflow,
-          left ? fmt::format("it holds or held what run {} needs", run_.value)
+          left ? fmt::format("it holds or held what run {} needs, or a command was for it",
+                             run_.value)
                : std::string("this process is the engine of the store"),
           run_.value, FormatDuration(runner_->options().drain_timeout), CommandLine(context_, "up"),
           others_told_ == kMostOthers ? "; further ones are not told" : ""));
@@ -186,6 +203,7 @@ class Follower {
     if (!engine) return NameStore(context_, std::move(engine).error());
     presenter_.Say("the engine of this store went away; this process takes over");
     runner_ = *std::move(engine);
+    lines_.ReadFrom(runner_->logs());
     version_ = -1;
     return {};
   }
@@ -206,6 +224,7 @@ class Follower {
   RunNo run_;
   std::string reference_;
   Presenter& presenter_;
+  Outlet& outlet_;
   SignalWatch& signals_;
   OtherRuns& others_;
   const Instant began_;
@@ -213,8 +232,10 @@ class Follower {
   HealthWatch health_;
 
   RunView view_;
-  std::vector<log_store::Entry> lines_;
-  log_store::Cursor cursor_;
+  LineReader lines_;
+  bool told_ = false;  // all that is known
+  std::uint64_t taken_ = 0;
+  Duration taken_at_{};
   std::int64_t version_ = -1;
   Duration changed_at_{};
   Duration shown_at_{};
@@ -228,8 +249,9 @@ class Follower {
 }  // namespace
 
 Result<FollowResult> Follow(const Context& context, std::unique_ptr<Runner>& runner, RunNo run,
-                            Presenter& presenter, SignalWatch& signals, OtherRuns& others) {
-  return Follower(context, runner, run, presenter, signals, others).Run();
+                            Presenter& presenter, Outlet& outlet, SignalWatch& signals,
+                            OtherRuns& others) {
+  return Follower(context, runner, run, presenter, outlet, signals, others).Run();
 }
 
 }  // namespace headworks::cli

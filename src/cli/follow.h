@@ -1,29 +1,35 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string_view>
 
 #include "exit_code.h"
-#include "headworks/log_store/log_store.h"
 #include "headworks/runner/runner.h"
+#include "line_reader.h"
 #include "other_runs.h"
+#include "outlet.h"
 #include "run_view.h"
 #include "session.h"
 #include "signals.h"
 
 namespace headworks::cli {
 
+/// A reader that takes nothing for so long has stalled; who wants to leave does not wait for it.
+inline constexpr Duration kStalled = std::chrono::seconds(1);
+
 /// Runs with more tasks are shown as counts, and on a terminal what runs and what failed.
 inline constexpr std::uint32_t kMostListedTasks = 500;
 
-/// Shows a run while it goes on.  Called from one thread.
+/// Shows a run while it goes on, by an Outlet: never waits for who reads it.  Called from one
+/// thread.
+///
+/// Bounds.  Reads log lines as the outlet has room for them, a page at a time.
 class Presenter {
  public:
   virtual ~Presenter() = default;
-  /// The run as it is now, and log lines that are new.  Without tasks if it has too many.
-  virtual void Update(const RunView& view, std::span<const log_store::Entry> lines,
-                      Instant now) = 0;
+  /// The run as it is now, and what it printed since.  Without tasks if it has too many.  False:
+  /// there is more to show, once the outlet has room.
+  virtual Result<bool> Update(const RunView& view, LineReader& lines, Instant now) = 0;
   /// Whether it shows single tasks of a run with too many (RunView::picked).
   virtual bool ShowsPicked() const = 0;
   /// What happened up to `before` is known: only what is new is told.
@@ -33,9 +39,10 @@ class Presenter {
 };
 
 /// One line per event.
-std::unique_ptr<Presenter> NewPlainPresenter(std::FILE* stream, const Terminal& terminal);
-/// The whole run, redrawn in place.
-std::unique_ptr<Presenter> NewLivePresenter(std::FILE* stream, const Terminal& terminal);
+std::unique_ptr<Presenter> NewPlainPresenter(Outlet& outlet, const Terminal& terminal);
+/// The whole run, redrawn in place; `stream` is the screen behind `outlet`.
+std::unique_ptr<Presenter> NewLivePresenter(Outlet& outlet, std::FILE* stream,
+                                            const Terminal& terminal);
 
 enum class FollowEnd : unsigned char {
   kEnded,
@@ -52,10 +59,12 @@ struct FollowResult {
   RunView view;
 };
 
-/// Shows `run` until it ends.  The first Ctrl-C cancels it.  If the process that is the engine
+/// Shows `run` until it ends, and all of it is told.  The first Ctrl-C cancels it; from then on a
+/// reader of `outlet` that takes nothing is not waited for.  If the process that is the engine
 /// goes away, `runner` is replaced by one that is the engine itself and continues the run.
 Result<FollowResult> Follow(const Context& context, std::unique_ptr<Runner>& runner, RunNo run,
-                            Presenter& presenter, SignalWatch& signals, OtherRuns& others);
+                            Presenter& presenter, Outlet& outlet, SignalWatch& signals,
+                            OtherRuns& others);
 
 /// Follow with the presenter that fits, then the report: how the run ended and, if it failed, the
 /// last lines of what failed and the command that retries.  Shuts the runner down.  On the second

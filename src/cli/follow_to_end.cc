@@ -49,7 +49,8 @@ std::string DescribeFailure(const Context& context, const RunView& view, TaskNo 
   const model::AttemptRecord* last = view.LastAttempt(task);
   const model::TaskRun& state = view.tasks[task.value];
   const bool deadline = state.reason == model::Reason::kDeadline;
-  if (!deadline && (last == nullptr || last->epoch != state.epoch || CameTooLate(*last)))
+  if (!deadline && (last == nullptr || last->epoch != state.epoch || CameTooLate(*last) ||
+                    state.reason == model::Reason::kMarked))
     return DescribeSettled(context, view, task);
   const bool stopped = last != nullptr && StoppedByDeadline(view, *last);
   std::string text = fmt::format("task {} failed", view.id(task));
@@ -71,13 +72,10 @@ Status ShowFailure(const Context& context, Runner& runner, const RunView& view, 
   if (const auto error = view.expression_errors.find(task); error != view.expression_errors.end())
     text += "\n  " + terminal.Foreign(error->second);
   presenter.Say(text);
-  HEADWORKS_ASSIGN(const auto page, runner.logs().Tail({.tenant = context.tenant(),
-                                                        .run = view.header.run_no,
-                                                        .task = task,
-                                                        .epoch = view.tasks[task.value].epoch,
-                                                        .max_lines = kLastLines}));
+  LineReader lines(runner.logs(), context.tenant(), view.header.run_no);
+  HEADWORKS_ASSIGN(const auto page, lines.Last(task, view.tasks[task.value].epoch, kLastLines));
   for (const log_store::Entry& entry : page.entries)
-    presenter.Say(fmt::format("  {} | {}", view.id(task), terminal.Foreign(entry.line.bytes)));
+    presenter.Say(fmt::format("  {} | {}", view.id(task), LineText(entry.line, terminal)));
   return {};
 }
 
@@ -136,7 +134,6 @@ Status TellRerun(const Context& context, Runner& runner, const RunView& before,
                            CommandLine(context, fmt::format("runs rerun {} --failed", run)))
              : fmt::format("left run {}; its engine goes on without this terminal: `{}`", run,
                            CommandLine(context, fmt::format("runs show {}", run))));
-  std::fflush(nullptr);
   std::_Exit(static_cast<int>(Exit::kInterrupted));
 }
 
@@ -177,6 +174,31 @@ Status GiveBack(const Context& context, Runner& runner, OtherRuns& others) {
   return runner.Shutdown();
 }
 
+/// From here to the end of this process's part in the run: how it was when that came.
+Result<FollowResult> Tell(const Context& context, std::unique_ptr<Runner>& runner, RunNo run,
+                          SignalWatch& signals, OtherRuns& others, const RunView* before,
+                          const Terminal& terminal, Outlet& outlet, Presenter& presenter) {
+  if (before != nullptr) HEADWORKS_TRY(TellRerun(context, *runner, *before, presenter));
+  HEADWORKS_ASSIGN(FollowResult result,
+                   Follow(context, runner, run, presenter, outlet, signals, others));
+  if (result.end == FollowEnd::kLeft)
+    LeaveAtOnce(context, runner->is_engine(), run.value, presenter);
+  signals.Release();
+  if (result.end == FollowEnd::kTerminated)
+    HEADWORKS_TRY(Terminate(context, *runner, run.value, result.view, presenter));
+  const model::RunHeader& header = result.view.header;
+  if (result.end == FollowEnd::kStuck)
+    presenter.Say(fmt::format("run {} is stuck: {}\n`{}` tries again", run.value,
+                              header.stuck_reason,
+                              CommandLine(context, fmt::format("runs unstick {}", run.value))));
+  if (model::IsTerminal(header.state))
+    HEADWORKS_TRY(Report(context, *runner, result.view, terminal, presenter));
+  else if (result.end == FollowEnd::kTerminated)
+    return result;
+  HEADWORKS_TRY(GiveBack(context, *runner, others));
+  return result;
+}
+
 }  // namespace
 
 std::string CommandLine(const Context& context, std::string_view arguments) {
@@ -191,33 +213,23 @@ Result<Exit> FollowToEnd(const Context& context, std::unique_ptr<Runner> runner,
                          SignalWatch& signals, OtherRuns& others, const RunView* before) {
   // With -o json, standard output carries nothing but the result.
   std::FILE* stream = context.wants_table() ? stdout : stderr;
+  Outlet outlet(fileno(stream));
   const Terminal terminal = Terminal::Of(stream, context.settings().color, context.environment);
-  const auto presenter = terminal.interactive ? NewLivePresenter(stream, terminal)
-                                              : NewPlainPresenter(stream, terminal);
-  if (before != nullptr) HEADWORKS_TRY(TellRerun(context, *runner, *before, *presenter));
-  HEADWORKS_ASSIGN(FollowResult result, Follow(context, runner, run, *presenter, signals, others));
-  if (result.end == FollowEnd::kLeft)
-    LeaveAtOnce(context, runner->is_engine(), run.value, *presenter);
-  signals.Release();
-  switch (result.end) {
-    case FollowEnd::kLeft:
-    case FollowEnd::kTerminated:
-      HEADWORKS_TRY(Terminate(context, *runner, run.value, result.view, *presenter));
-      if (!model::IsTerminal(result.view.header.state)) return Exit::kTerminated;
-      break;
-    case FollowEnd::kStuck:
-      presenter->Say(fmt::format("run {} is stuck: {}\n`{}` tries again", run.value,
-                                 result.view.header.stuck_reason,
-                                 CommandLine(context, fmt::format("runs unstick {}", run.value))));
-      break;
-    case FollowEnd::kEnded:
-      break;
-  }
-  if (model::IsTerminal(result.view.header.state))
-    HEADWORKS_TRY(Report(context, *runner, result.view, terminal, *presenter));
-  if (!context.wants_table()) PrintValue(context.settings().output, RunJson(result.view.header));
-  HEADWORKS_TRY(GiveBack(context, *runner, others));
-  return result.view.header.state == model::RunState::kSucceeded ? Exit::kOk : Exit::kRunFailed;
+  const auto presenter = terminal.interactive ? NewLivePresenter(outlet, stream, terminal)
+                                              : NewPlainPresenter(outlet, terminal);
+  const auto told =
+      Tell(context, runner, run, signals, others, before, terminal, outlet, *presenter);
+  // The run is no longer this process's: its reader may take as long as it likes.
+  const bool is_asked_to_leave = signals.interrupts() + signals.terminations() > 0;
+  if (!outlet.Drain(is_asked_to_leave ? kStalled : Duration::max()))
+    Note(fmt::format("the reader of this output takes no more: `{}` has what it has not seen",
+                     CommandLine(context, fmt::format("runs logs {}", run.value))));
+  HEADWORKS_TRY(told);
+  const model::RunHeader& header = told->view.header;
+  if (told->end == FollowEnd::kTerminated && !model::IsTerminal(header.state))
+    return Exit::kTerminated;
+  if (!context.wants_table()) PrintValue(context.settings().output, RunJson(header));
+  return header.state == model::RunState::kSucceeded ? Exit::kOk : Exit::kRunFailed;
 }
 
 }  // namespace headworks::cli

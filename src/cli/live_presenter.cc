@@ -43,24 +43,28 @@ constexpr std::size_t kStateWidth = 15;
 constexpr std::size_t kTimeWidth = 10;
 /// Narrower screens do without the words for states.
 constexpr std::size_t kWide = 60;
+/// Of what a task printed last, no screen shows more.
+constexpr std::size_t kWidest = 1'000;
 /// More upstreams than this are counted, not named.
 constexpr std::size_t kMostNamed = 3;
 
 /// Draws the run as a tree, over what it drew before.
 class LivePresenter final : public Presenter {
  public:
-  LivePresenter(std::FILE* stream, const Terminal& terminal)
-      : stream_(stream), terminal_(terminal) {}
+  LivePresenter(Outlet& outlet, std::FILE* stream, const Terminal& terminal)
+      : outlet_(outlet), stream_(stream), terminal_(terminal) {}
 
-  void Update(const RunView& view, std::span<const log_store::Entry> lines, Instant now) override {
-    for (const log_store::Entry& entry : lines)
-      last_line_[entry.attempt.task.value] = ForScreen(entry.line.bytes);
+  Result<bool> Update(const RunView& view, LineReader& lines, Instant now) override {
+    // A frame that the terminal has not taken yet is old by the time it does.
+    if (!outlet_.Pump()) return false;
+    HEADWORKS_TRY(ReadLastLines(view, lines));
     const TerminalSize size = SizeOf(stream_);
     std::vector<std::string> screen{Heading(view, now)};
     if (!AddTree(view, now, size, screen)) AddCounts(view, now, size, screen);
     Draw(screen);
     // The last drawing stays.
     if (model::IsTerminal(view.header.state)) drawn_ = 0;
+    return true;
   }
 
   /// It draws the run as it is, and no history.
@@ -70,11 +74,25 @@ class LivePresenter final : public Presenter {
 
   void Say(std::string_view text) override {
     Erase();
-    fmt::print(stream_, "{}\n", text);
-    std::fflush(stream_);
+    outlet_.Write(fmt::format("{}\n", text));
+    outlet_.Pump();
   }
 
  private:
+  /// Of every attempt, for as long as it may print.
+  Status ReadLastLines(const RunView& view, LineReader& lines) {
+    for (std::uint32_t no = 0; no < view.tasks.size(); ++no) {
+      const model::TaskRun& task = view.tasks[no];
+      if (task.epoch.value == 0 || quiet_[no] == task.epoch) continue;
+      // The view is older than what is read here: of what it shows as over all lines are there.
+      if (!model::IsLive(task.state)) quiet_[no] = task.epoch;
+      HEADWORKS_ASSIGN(const auto page, lines.Last(TaskNo(no), task.epoch, 1));
+      if (!page.entries.empty())
+        last_line_[no] = FitToWidth(ForScreen(page.entries.back().line.bytes), kWidest);
+    }
+    return {};
+  }
+
   std::string Heading(const RunView& view, Instant now) const {
     return fmt::format("{}  run {}  {}  {}/{} tasks  {}", view.header.name.workflow,
                        view.header.run_no.value,
@@ -119,8 +137,10 @@ class LivePresenter final : public Presenter {
     const model::TaskRun& task = view.task(no);
     const model::AttemptRecord* last = view.LastAttempt(no);
     std::string text;
-    if (task.state == TaskState::kFailed &&
-        (last == nullptr || last->epoch != task.epoch || CameTooLate(*last)))
+    if (task.reason == model::Reason::kMarked)
+      text = DescribeTask(view, no);
+    else if (task.state == TaskState::kFailed &&
+             (last == nullptr || last->epoch != task.epoch || CameTooLate(*last)))
       text = DescribeReason(view, no);
     else if (last != nullptr && last->epoch == task.epoch && !model::IsLive(task.state) &&
              last->outcome.verdict != model::Verdict::kSucceeded)
@@ -237,31 +257,34 @@ class LivePresenter final : public Presenter {
   }
 
   void Erase() {
-    if (drawn_ > 0) fmt::print(stream_, "\x1b[{}A\x1b[J", drawn_);
+    if (drawn_ > 0) outlet_.Write(fmt::format("\x1b[{}A\x1b[J", drawn_));
     drawn_ = 0;
   }
 
   void Draw(const std::vector<std::string>& screen) {
-    // Without wrapping, so that a line is a line; in one write, so that no half frame is seen.
+    // Without wrapping, so that a line is a line.
     std::string frame = "\x1b[?7l";
     if (drawn_ > 0) frame += fmt::format("\x1b[{}A", drawn_);
     for (const std::string& line : screen) frame += line + "\x1b[K\n";
     frame += "\x1b[J\x1b[?7h";
-    std::fwrite(frame.data(), 1, frame.size(), stream_);
-    std::fflush(stream_);
+    outlet_.Write(frame);
+    outlet_.Pump();
     drawn_ = screen.size();
   }
 
+  Outlet& outlet_;
   std::FILE* stream_;
   Terminal terminal_;
   std::size_t drawn_ = 0;  // lines on the screen
   std::unordered_map<std::uint32_t, std::string> last_line_;
+  std::unordered_map<std::uint32_t, Epoch> quiet_;  // attempts that print no more
 };
 
 }  // namespace
 
-std::unique_ptr<Presenter> NewLivePresenter(std::FILE* stream, const Terminal& terminal) {
-  return std::make_unique<LivePresenter>(stream, terminal);
+std::unique_ptr<Presenter> NewLivePresenter(Outlet& outlet, std::FILE* stream,
+                                            const Terminal& terminal) {
+  return std::make_unique<LivePresenter>(outlet, stream, terminal);
 }
 
 }  // namespace headworks::cli

@@ -1,12 +1,15 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
 #include <deque>
 #include <iterator>
+#include <optional>
 
 #include "commands.h"
 #include "headworks/log_store/log_store.h"
+#include "line_reader.h"
 #include "output.h"
 #include "records.h"
 #include "run_view.h"
@@ -34,36 +37,50 @@ Result<Epoch> EpochOf(const RunView& view, TaskNo task, int n) {
 
 class LogPrinter {
  public:
-  LogPrinter(const Context& context, const model::Workflow& workflow, bool named)
+  /// `signals` (null = they end the process) are heard while the reader of the output takes its
+  /// time.
+  LogPrinter(const Context& context, const model::Workflow& workflow, bool named,
+             SignalWatch* signals)
       : context_(context),
         workflow_(workflow),
         named_(named),
+        signals_(signals),
         terminal_(Terminal::Of(stdout, context.settings().color, context.environment)) {}
 
-  void Print(const std::vector<log_store::Entry>& entries) const {
-    std::string text;
-    for (const log_store::Entry& entry : entries) text += Text(entry);
-    cli::Print(text);
+  /// False: nobody wants more.
+  bool Print(const std::vector<log_store::Entry>& entries) {
+    for (const log_store::Entry& entry : entries) outlet_.Write(Text(entry));
+    if (signals_ == nullptr) outlet_.Drain(Duration::max());
+    while (!outlet_.Pump() && !IsToldToStop())
+      signals_->Wait(kLook, outlet_.fd(), SignalWatch::For::kWrite);
+    return !IsToldToStop() && !outlet_.is_broken();
   }
 
  private:
+  bool IsToldToStop() const {
+    return signals_ != nullptr && signals_->interrupts() + signals_->terminations() > 0;
+  }
+
   std::string Text(const log_store::Entry& entry) const {
     const std::string& task = workflow_.task(entry.attempt.task).id;
-    if (!context_.wants_table())
-      return boost::json::serialize(boost::json::object{
-                 {"task", task},
-                 {"epoch", entry.attempt.epoch.value},
-                 {"number", entry.line.number},
-                 {"stream", StreamName(entry.line.stream)},
-                 {"at", JsonTime(entry.line.at)},
-                 {"text", log_store::DisplayText(entry.line.bytes)},
-             }) +
-             "\n";
+    if (!context_.wants_table()) {
+      const OutputFormat format = context_.settings().output;
+      // One value a line, or one document each: they are read while there are more to come.
+      return (format == OutputFormat::kYaml ? "---\n" : "") +
+             FormatValue(format, boost::json::object{
+                                     {"task", task},
+                                     {"epoch", entry.attempt.epoch.value},
+                                     {"number", entry.line.number},
+                                     {"stream", StreamName(entry.line.stream)},
+                                     {"at", JsonTime(entry.line.at)},
+                                     {"text", log_store::DisplayText(entry.line.bytes)},
+                                 });
+    }
     const std::string prefix = named_ ? task + " | " : std::string();
-    if (entry.line.stream == log_store::Stream::kNote)
-      return fmt::format("{}[headworks: {}]\n", prefix, entry.line.bytes);
     // Elsewhere the bytes as they are: a log may well be piped into a tool that knows them.
-    return prefix + (terminal_.screen ? ForScreen(entry.line.bytes) : entry.line.bytes) + "\n";
+    if (terminal_.screen || entry.line.stream == log_store::Stream::kNote)
+      return prefix + LineText(entry.line, terminal_) + "\n";
+    return prefix + entry.line.bytes + "\n";
   }
 
   static std::string_view StreamName(log_store::Stream stream) {
@@ -81,7 +98,9 @@ class LogPrinter {
   const Context& context_;
   const model::Workflow& workflow_;
   bool named_;
+  SignalWatch* signals_;
   Terminal terminal_;
+  Outlet outlet_{STDOUT_FILENO};
 };
 
 /// The lines of some tasks, in order of arrival.
@@ -96,29 +115,54 @@ class LogReader {
   }
   void SetEpoch(Epoch epoch) { query_.epoch = epoch; }
 
-  /// Prints what has come since the last call.
-  Status PrintNew(const LogPrinter& printer) {
-    return ForEachPage([&](log_store::Page& page) { printer.Print(page.entries); });
+  /// Prints what has come since the last call; false: nobody wants more.
+  Result<bool> PrintNew(LogPrinter& printer) {
+    bool wanted = true;
+    HEADWORKS_TRY(
+        ForEachPage([&](log_store::Page& page) { return wanted = printer.Print(page.entries); }));
+    return wanted;
   }
-  Status PrintTail(const LogPrinter& printer, std::size_t lines) {
+  Result<bool> PrintTail(LogPrinter& printer, std::size_t lines) {
+    std::vector<log_store::Entry> last;
+    bool cut = false;
     if (tasks_.size() < 2) {
       log_store::Query query = query_;
       query.max_lines = lines;
-      HEADWORKS_ASSIGN(const auto page, runner_.logs().Tail(query));
+      HEADWORKS_ASSIGN(auto page, runner_.logs().Tail(query));
       query_.after = page.next;
-      printer.Print(page.entries);
-      return {};
+      cut = page.more && page.entries.size() < lines;
+      last = std::move(page.entries);
+    } else {
+      HEADWORKS_ASSIGN(last, TailOfSome(lines, cut));
     }
-    std::deque<log_store::Entry> last;
-    HEADWORKS_TRY(ForEachPage([&](log_store::Page& page) {
-      std::ranges::move(page.entries, std::back_inserter(last));
-      if (last.size() > lines) last.erase(last.begin(), last.end() - std::ptrdiff_t(lines));
-    }));
-    printer.Print({std::make_move_iterator(last.begin()), std::make_move_iterator(last.end())});
-    return {};
+    if (cut)
+      Note(fmt::format("these are the last {} lines only: more would be above {} MiB at a time",
+                       last.size(), log_store::kMaxPageBytes >> 20));
+    return printer.Print(last);
   }
 
  private:
+  /// Of the lines of tasks_, as Tail would.
+  Result<std::vector<log_store::Entry>> TailOfSome(std::size_t lines, bool& cut) {
+    std::deque<log_store::Entry> last;
+    std::size_t bytes = 0;
+    HEADWORKS_TRY(ForEachPage([&](log_store::Page& page) {
+      for (log_store::Entry& entry : page.entries) {
+        bytes += entry.line.bytes.size();
+        last.push_back(std::move(entry));
+        while (last.size() > lines || bytes > log_store::kMaxPageBytes) {
+          cut = true;
+          bytes -= last.front().line.bytes.size();
+          last.pop_front();
+        }
+      }
+      return true;
+    }));
+    cut = cut && last.size() < lines;
+    return std::vector(std::make_move_iterator(last.begin()), std::make_move_iterator(last.end()));
+  }
+
+  /// Until `use` says that it is enough.
   template <typename Use>
   Status ForEachPage(Use use) {
     for (bool more = true; more;) {
@@ -129,7 +173,7 @@ class LogReader {
         std::erase_if(page.entries, [&](const log_store::Entry& entry) {
           return !std::ranges::binary_search(tasks_, entry.attempt.task);
         });
-      use(page);
+      more = use(page) && more;
     }
     return {};
   }
@@ -163,20 +207,25 @@ Result<Exit> ShowLogs(const Context& context, const LogsArgs& args) {
     HEADWORKS_ASSIGN(const Epoch epoch, EpochOf(whole, tasks.front(), args.attempt));
     lines.SetEpoch(epoch);
   }
-  const LogPrinter printer(context, *view.workflow, tasks.size() != 1);
+  std::optional<SignalWatch> signals;
+  if (args.follow) {
+    HEADWORKS_ASSIGN(SignalWatch installed, SignalWatch::Install());
+    signals.emplace(std::move(installed));
+  }
+  LogPrinter printer(context, *view.workflow, tasks.size() != 1, signals ? &*signals : nullptr);
+  bool wanted = true;
   if (args.tail != 0) {
-    HEADWORKS_TRY(lines.PrintTail(printer, args.tail));
+    HEADWORKS_ASSIGN(wanted, lines.PrintTail(printer, args.tail));
     if (!args.follow) return Exit::kOk;
   }
-  HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
-  for (;;) {
+  while (wanted) {
     // The state first: the lines of a run that is over are all there (I6).
     HEADWORKS_ASSIGN(view, reader.ReadSummary(*runner, reference));
-    HEADWORKS_TRY(lines.PrintNew(printer));
+    HEADWORKS_ASSIGN(wanted, lines.PrintNew(printer));
     if (!args.follow || model::IsTerminal(view.header.state)) return Exit::kOk;
-    if (OutputIsBroken() || signals.interrupts() + signals.terminations() > 0) return Exit::kOk;
-    signals.Wait(kLook);
+    if (wanted) signals->Wait(kLook);
   }
+  return Exit::kOk;
 }
 
 }  // namespace headworks::cli

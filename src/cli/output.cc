@@ -125,24 +125,16 @@ std::string Table::Render() const {
   return text;
 }
 
-void Print(std::string_view text) {
-  // SIGPIPE is ignored and so is its error: whoever closed the pipe has read enough.
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
-}
-
-bool OutputIsBroken() { return std::ferror(stdout) != 0; }
-
-void PrintValue(OutputFormat format, const json::value& value) {
+std::string FormatValue(OutputFormat format, const json::value& value) {
   HEADWORKS_CHECK(format != OutputFormat::kTable);
-  if (format == OutputFormat::kJson) {
-    Print(PlainJson(value) + "\n");
-    return;
-  }
+  if (format == OutputFormat::kJson) return PlainJson(value) + "\n";
   YAML::Emitter out;
   Emit(out, value);
-  Print(std::string_view(out.c_str(), out.size()));
-  Print("\n");
+  return std::string(out.c_str(), out.size()) + "\n";
+}
+
+void PrintValue(OutputFormat format, const json::value& value) {
+  Print(FormatValue(format, value));
 }
 
 void Note(std::string_view text) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "outlet.h"
 #include "settings.h"
 
 namespace headworks::cli {
@@ -23,11 +24,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// Writes to standard output.  A reader that left (broken pipe) is no error: the rest goes nowhere.
-void Print(std::string_view text);
-/// Whoever read standard output has left.
-bool OutputIsBroken();
-/// JSON in one line, or YAML.  `format` is not kTable.
+/// JSON in one line, or YAML; with a newline.  `format` is not kTable.
+std::string FormatValue(OutputFormat format, const boost::json::value& value);
 void PrintValue(OutputFormat format, const boost::json::value& value);
 /// To standard error, with a newline.
 void Note(std::string_view text);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "follow.h"
@@ -13,60 +12,82 @@ namespace {
 
 class PlainPresenter final : public Presenter {
  public:
-  PlainPresenter(std::FILE* stream, const Terminal& terminal)
-      : stream_(stream), terminal_(terminal) {}
+  PlainPresenter(Outlet& outlet, const Terminal& terminal) : outlet_(outlet), terminal_(terminal) {}
 
-  void Update(const RunView& view, std::span<const log_store::Entry> fresh, Instant now) override {
+  Result<bool> Update(const RunView& view, LineReader& lines, Instant now) override {
+    if (!outlet_.Pump() && !outlet_.HasRoom()) return false;
+    if (outlet_.is_broken()) return true;
     if (view.tasks.empty()) {
       ShowCounts(view, now);
-      return;
+      return true;
     }
-    std::vector<log_store::Entry> lines = std::exchange(held_, {});
-    lines.insert(lines.end(), fresh.begin(), fresh.end());
     if (states_.empty()) FirstStates(view);
-    for (const model::AttemptRecord& attempt : view.attempts)
-      if (!ended_.contains(attempt.epoch.value)) {
-        if (!CameTooLate(attempt)) Started(view, attempt.task, attempt.epoch, attempt.queued_at);
-        for (const log_store::Entry& line : lines)
-          if (line.attempt.epoch == attempt.epoch) ShowLine(view, line);
-        Ended(view, attempt);
-      }
-    for (std::uint32_t no = 0; no < view.tasks.size(); ++no)
-      if (view.tasks[no].state == model::TaskState::kRunning)
-        Started(view, TaskNo(no), view.tasks[no].epoch, view.tasks[no].since);
-    for (const log_store::Entry& line : lines) {
-      const std::int64_t epoch = line.attempt.epoch.value;
-      if (printed_with_end_.contains(epoch) || skipped_.contains(epoch)) continue;
-      const model::TaskRun& task = view.tasks[line.attempt.task.value];
-      // Read after the view: what came before its attempt is not known yet.
-      if (task.epoch < line.attempt.epoch) {
-        held_.push_back(line);
-        continue;
-      }
-      Started(view, line.attempt.task, line.attempt.epoch, task.since);
-      ShowLine(view, line);
-    }
-    printed_with_end_.clear();
+    HEADWORKS_ASSIGN(const bool ends_are_told, ShowEnds(view, lines));
+    if (!ends_are_told) return false;
+    HEADWORKS_ASSIGN(const bool all_told, ShowUnderWay(view, lines));
     ShowSettled(view, kNever);
-    std::fflush(stream_);
+    return all_told;
   }
 
   bool ShowsPicked() const override { return false; }
 
   void Skip(const RunView& before) override {
     before_ = before;
-    for (const model::AttemptRecord& attempt : before.attempts)
-      skipped_.insert(attempt.epoch.value);
-    ended_ = started_ = skipped_;
+    for (const model::AttemptRecord& attempt : before.attempts) ended_.insert(attempt.epoch.value);
+    started_ = ended_;
   }
 
   void Say(std::string_view text) override {
     Write(text);
-    std::fflush(stream_);
+    outlet_.Pump();
   }
 
  private:
-  void Write(std::string_view text) { fmt::print(stream_, "{}\n", text); }
+  void Write(std::string_view text) {
+    outlet_.Write(text);
+    outlet_.Write("\n");
+  }
+
+  /// Attempts that are over, each as a whole; false: the outlet is full.
+  Result<bool> ShowEnds(const RunView& view, LineReader& lines) {
+    for (const model::AttemptRecord& attempt : view.attempts) {
+      if (ended_.contains(attempt.epoch.value)) continue;
+      if (!CameTooLate(attempt)) Started(view, attempt.task, attempt.epoch, attempt.queued_at);
+      for (bool more = true; more;) {
+        HEADWORKS_ASSIGN(more, ShowPage(view, attempt.task, attempt.epoch, lines));
+        outlet_.Pump();
+        if (!outlet_.HasRoom()) return false;
+      }
+      lines.Forget(attempt.epoch);
+      Ended(view, attempt);
+    }
+    return true;
+  }
+
+  /// What the others have printed, of each at most a page; false: there is more.
+  Result<bool> ShowUnderWay(const RunView& view, LineReader& lines) {
+    bool all = true;
+    for (std::uint32_t no = 0; no < view.tasks.size(); ++no) {
+      const model::TaskRun& task = view.tasks[no];
+      if (task.epoch.value == 0 || ended_.contains(task.epoch.value)) continue;
+      if (task.state == model::TaskState::kRunning)
+        Started(view, TaskNo(no), task.epoch, task.since);
+      if (!outlet_.HasRoom()) return false;
+      HEADWORKS_ASSIGN(const bool more, ShowPage(view, TaskNo(no), task.epoch, lines));
+      outlet_.Pump();
+      all = all && !more;
+    }
+    return all;
+  }
+
+  /// Whether there is more.
+  Result<bool> ShowPage(const RunView& view, TaskNo task, Epoch epoch, LineReader& lines) {
+    HEADWORKS_ASSIGN(const log_store::Page page, lines.Next(task, epoch));
+    if (!page.entries.empty()) Started(view, task, epoch, view.tasks[task.value].since);
+    for (const log_store::Entry& entry : page.entries)
+      Write(fmt::format("{} | {}", view.id(task), LineText(entry.line, terminal_)));
+    return page.more;
+  }
 
   void FirstStates(const RunView& view) {
     states_.resize(view.tasks.size(), model::TaskState::kWaiting);
@@ -82,13 +103,8 @@ class PlainPresenter final : public Presenter {
     Write(fmt::format("task {} started", view.id(task)));
   }
 
-  void ShowLine(const RunView& view, const log_store::Entry& entry) {
-    Write(fmt::format("{} | {}", view.id(entry.attempt.task), terminal_.Foreign(entry.line.bytes)));
-  }
-
   void Ended(const RunView& view, const model::AttemptRecord& attempt) {
     ended_.insert(attempt.epoch.value);
-    printed_with_end_.insert(attempt.epoch.value);
     if (CameTooLate(attempt)) return;
     const model::Outcome& outcome = attempt.outcome;
     const std::string took = FormatDuration(
@@ -166,26 +182,22 @@ class PlainPresenter final : public Presenter {
     Write(fmt::format("{} of {} tasks over, {} running, {} failed, after {}", view.settled(),
                       view.workflow->size(), view.count(model::TaskState::kRunning),
                       view.count(model::TaskState::kFailed), FormatDuration(view.Elapsed(now))));
-    std::fflush(stream_);
   }
 
-  std::FILE* stream_;
+  Outlet& outlet_;
   Terminal terminal_;
-  std::unordered_set<std::int64_t> started_;           // epochs
-  std::unordered_set<std::int64_t> ended_;             // epochs
-  std::unordered_set<std::int64_t> printed_with_end_;  // epochs, within one Update
-  std::vector<log_store::Entry> held_;                 // for the next Update
+  std::unordered_set<std::int64_t> started_;  // epochs
+  std::unordered_set<std::int64_t> ended_;    // epochs
   std::vector<model::TaskState> states_;
-  RunView before_;                            // as Skip was told
-  std::unordered_set<std::int64_t> skipped_;  // epochs
+  RunView before_;  // as Skip was told
   std::array<std::uint32_t, model::kTaskStateCount> counts_{};
   Instant counted_at_{};
 };
 
 }  // namespace
 
-std::unique_ptr<Presenter> NewPlainPresenter(std::FILE* stream, const Terminal& terminal) {
-  return std::make_unique<PlainPresenter>(stream, terminal);
+std::unique_ptr<Presenter> NewPlainPresenter(Outlet& outlet, const Terminal& terminal) {
+  return std::make_unique<PlainPresenter>(outlet, terminal);
 }
 
 }  // namespace headworks::cli

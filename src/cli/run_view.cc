@@ -270,6 +270,26 @@ std::string DescribeReason(const RunView& view, TaskNo no) {
   return reason == model::Reason::kNone ? std::string() : std::string(model::ReasonName(reason));
 }
 
+const model::AttemptRecord* CountingAttempt(const RunView& view, TaskNo no) {
+  const model::TaskRun& task = view.task(no);
+  const model::AttemptRecord* last = view.LastAttempt(no);
+  if (last == nullptr || CameTooLate(*last) || last->generation != task.generation) return nullptr;
+  return model::IsTerminal(task.state) && last->epoch != task.epoch ? nullptr : last;
+}
+
+std::string DescribeTask(const RunView& view, TaskNo no) {
+  const model::TaskRun& task = view.task(no);
+  const model::AttemptRecord* last = CountingAttempt(view, no);
+  // What a person said stands over what the attempt did.
+  if (task.reason == model::Reason::kMarked)
+    return last == nullptr ? "marked"
+                           : fmt::format("marked; its last attempt: {}", DescribeEnd(view, *last));
+  if (last == nullptr || last->outcome.verdict == model::Verdict::kSucceeded)
+    return DescribeReason(view, no);
+  const bool is_past = !model::IsTerminal(task.state) && task.state != model::TaskState::kParked;
+  return (is_past ? "last attempt: " : "") + DescribeEnd(view, *last);
+}
+
 std::string RunStateText(const model::RunHeader& header) {
   std::string text(model::RunStateName(header.state));
   if (model::IsTerminal(header.state)) return text;

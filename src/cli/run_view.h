@@ -117,6 +117,12 @@ bool CameTooLate(const model::AttemptRecord& attempt);
 /// Why a task is as it is that no end of an attempt made so: "did not start within start_timeout
 /// (1m) and the time after it (pending_timeout)", "marked"; empty = there is no reason.
 std::string DescribeReason(const RunView& view, TaskNo no);
+/// The latest ended attempt of a task that its present state goes by: none from before a rerun, nor
+/// one that came too late.  Null = none.
+const model::AttemptRecord* CountingAttempt(const RunView& view, TaskNo no);
+/// What made a task as it is: the end of its last attempt, unless that went well, or
+/// DescribeReason; empty = nothing of note.
+std::string DescribeTask(const RunView& view, TaskNo no);
 /// "running", "paused", "cancelling", "stuck": the state and the flags in one word.
 std::string RunStateText(const model::RunHeader& header);
 

@@ -31,8 +31,10 @@ Result<run_queue::TakerOptions> OptionsOf(const Context& context, const RunnerAr
   HEADWORKS_ASSIGN(const auto queue, QueueSlotsOf(args.queue, options.slots, run_queue::kMaxSlots));
   options.queue = queue.queue;
   options.slots = queue.slots;
-  options.state_dir =
-      args.state_dir.empty() ? DefaultStateDir(context, "runners", options.name) : args.state_dir;
+  options.state_dir = args.state_dir;
+  if (options.state_dir.empty()) {
+    HEADWORKS_ASSIGN(options.state_dir, DefaultStateDir(context, "runners", options.name));
+  }
   HEADWORKS_ASSIGN(options.lease, DurationOf("--lease", args.lease));
   HEADWORKS_ASSIGN(options.drain_timeout, DurationOf("--drain-timeout", args.drain_timeout));
   HEADWORKS_ASSIGN(options.keep, DurationOf("--keep", args.keep));

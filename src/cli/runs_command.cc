@@ -17,6 +17,7 @@ namespace headworks::cli {
 namespace {
 
 namespace json = boost::json;
+using Reset = model::ResetCursor::Kind;
 
 constexpr std::size_t kMostEvents = 1'000;
 
@@ -69,21 +70,14 @@ void PrintRunTables(const RunView& view, Instant now) {
   Table table({"TASK", "STATE", "TRIES", "TOOK", "WHAT"});
   for (std::uint32_t no = 0; no < view.tasks.size(); ++no) {
     const model::TaskRun& task = view.tasks[no];
-    const model::AttemptRecord* last = view.LastAttempt(TaskNo(no));
-    std::string what;
-    const bool too_late =
-        last != nullptr &&
-        (CameTooLate(*last) || (model::IsTerminal(task.state) && last->epoch != task.epoch));
-    if (last != nullptr && !too_late && last->outcome.verdict != model::Verdict::kSucceeded)
-      what = DescribeEnd(view, *last);
-    else
-      what = DescribeReason(view, TaskNo(no));
+    const model::AttemptRecord* last = CountingAttempt(view, TaskNo(no));
+    const bool has_time = last != nullptr && last->outcome.started_at != Instant{} &&
+                          task.reason != model::Reason::kMarked;
     table.AddRow({view.id(TaskNo(no)), StateText(view, TaskNo(no)), fmt::format("{}", task.tries),
-                  last == nullptr || too_late || last->outcome.started_at == Instant{}
-                      ? "-"
-                      : FormatDuration(std::max(last->outcome.ended_at - last->outcome.started_at,
-                                                Duration(0))),
-                  what});
+                  has_time ? FormatDuration(std::max(
+                                 last->outcome.ended_at - last->outcome.started_at, Duration(0)))
+                           : "-",
+                  DescribeTask(view, TaskNo(no))});
   }
   Print(text + table.Render());
 }
@@ -129,6 +123,46 @@ Result<RunNo> Execute(const Context& context, Runner& runner, const RunCommandAr
   command.mark = args.mark;
   HEADWORKS_TRY(runner.control().Execute(command, kAnswerTimeout));
   return run;
+}
+
+/// How a run that is not over goes on, where no engine is at work.
+Result<std::string> HowToGoOn(const Context& context, Runner& runner, const RunView& view) {
+  const auto record = runner.workflows().Get(view.header.name);
+  if (!record && record.error().code != Code::kNotFound) return record.error();
+  const bool has_file = record && !record->source.empty() && view.header.stuck_reason.empty();
+  return fmt::format(
+      "no engine is running on this store: {}`{}` continues all runs",
+      has_file ? fmt::format("`{}` continues this run, ",
+                             CommandLine(context, fmt::format("run {} --resume", record->source)))
+               : std::string(),
+      CommandLine(context, "up"));
+}
+
+/// A rerun as a whole is for runs that are over.  Of one that nobody works on it would have to be
+/// refused, and waiting for its end, as is said then, would be in vain.
+Status CheckNotLeft(const Context& context, const RunCommandArgs& args) {
+  if (args.kind != control::CommandKind::kRerun || args.rerun == Reset::kFrom) return {};
+  HEADWORKS_ASSIGN(const std::string engine, FindEngine(context));
+  if (!engine.empty()) return {};
+  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
+  HEADWORKS_ASSIGN(const RunView view, RunReader(context).ReadSummary(*runner, args.run));
+  if (model::IsTerminal(view.header.state)) return {};
+  HEADWORKS_ASSIGN(const std::string how, HowToGoOn(context, *runner, view));
+  return Error{Code::kConflict, fmt::format("run {} is not over, so there is nothing to rerun; {}",
+                                            view.header.run_no.value, how)};
+}
+
+/// The run as the command left it.
+Result<RunView> AfterCommand(const Context& context, Runner& runner, RunNo run,
+                             control::CommandKind kind) {
+  const std::string reference = fmt::format("{}", run.value);
+  // Attempts that nobody has any more are known to be over, so a cancel may well be complete at
+  // once; or not, where tasks are still to run.
+  if (runner.is_engine() && kind == control::CommandKind::kCancel) {
+    HEADWORKS_ASSIGN(const RunHandle handle, runner.Find(reference));
+    (void)handle.Wait(kSilence);
+  }
+  return RunReader(context).ReadSummary(runner, reference);
 }
 
 /// A rerun keeps its version (I2): said where the file that it came from says something else now.
@@ -265,6 +299,7 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
 }
 
 Result<Exit> RerunAndFollow(const Context& context, const RunCommandArgs& args) {
+  HEADWORKS_TRY(CheckNotLeft(context, args));
   HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
   OtherRuns others;
   RunnerOptions options = others.Watch(context.options());
@@ -284,22 +319,23 @@ Result<Exit> RerunAndFollow(const Context& context, const RunCommandArgs& args) 
 }
 
 Result<Exit> CommandRun(const Context& context, const RunCommandArgs& args) {
+  HEADWORKS_TRY(CheckNotLeft(context, args));
   HEADWORKS_ASSIGN(auto runner, OpenForCommands(context));
   HEADWORKS_ASSIGN(const RunNo run,
                    AskEngine(context, runner, OptionsForCommands(context),
                              [&](Runner& engine) { return Execute(context, engine, args); }));
   if (args.kind == control::CommandKind::kRerun)
     HEADWORKS_TRY(NoteOtherVersion(context, *runner, run));
-  const bool engine = runner->is_engine();
   std::string state = "deleted";
   if (args.kind != control::CommandKind::kDelete) {
-    HEADWORKS_ASSIGN(const auto after,
-                     runner->query().GetRun(context.tenant(), fmt::format("{}", run.value)));
+    HEADWORKS_ASSIGN(const RunView after, AfterCommand(context, *runner, run, args.kind));
     state = RunStateText(after.header);
     if (!context.wants_table()) PrintValue(context.settings().output, RunJson(after.header));
     // Without an engine, what was decided waits until one comes.
-    if (engine && !model::IsTerminal(after.header.state))
-      Note("no engine is running on this store; `headworks up` continues all runs");
+    if (runner->is_engine() && !model::IsTerminal(after.header.state)) {
+      HEADWORKS_ASSIGN(const std::string how, HowToGoOn(context, *runner, after));
+      Note(how);
+    }
   } else if (!context.wants_table()) {
     PrintValue(context.settings().output, json::object{{"run", run.value}, {"state", state}});
   }

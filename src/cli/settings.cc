@@ -10,6 +10,7 @@
 
 #include "headworks/alert/alert.h"
 #include "headworks/base/file.h"
+#include "headworks/base/host.h"
 #include "headworks/base/tenant.h"
 #include "headworks/base/text.h"
 #include "headworks/base/time.h"
@@ -501,11 +502,10 @@ std::vector<std::string_view> Keys() {
   return keys;
 }
 
+/// Empty = there is no place for it.
 std::string DefaultFile(const SettingSources& sources) {
-  const char* config = sources.environment("XDG_CONFIG_HOME");
-  if (config != nullptr && *config != '\0') return fmt::format("{}/headworks/config.yaml", config);
-  const char* home = sources.environment("HOME");
-  return home == nullptr ? std::string() : fmt::format("{}/.config/headworks/config.yaml", home);
+  const std::string config = UserFolder(sources.environment, "XDG_CONFIG_HOME", ".config");
+  return config.empty() ? config : config + "/headworks/config.yaml";
 }
 
 struct FileValue {
@@ -622,7 +622,8 @@ Result<LoadedSettings> LoadSettings(const SettingSources& sources) {
     HEADWORKS_ASSIGN(in_file, ReadFile(file));
   }
   loaded.file = file;
-  HEADWORKS_TRY(SetStore(loaded.settings, DefaultDatabaseUrl()));
+  const auto store = DefaultDatabaseUrl();
+  if (store) HEADWORKS_TRY(SetStore(loaded.settings, *store));
   for (const Setting& setting : kSettings) {
     std::string origin = "default";
     std::optional<std::string> text;
@@ -647,6 +648,7 @@ Result<LoadedSettings> LoadSettings(const SettingSources& sources) {
       loaded.settings.runner.worker_heartbeat = loaded.settings.runner.worker_lease / 4;
     loaded.origins.push_back(std::move(origin));
   }
+  if (loaded.settings.runner.database_url.empty()) return store.error();
   HEADWORKS_TRY(CheckTogether(loaded));
   return loaded;
 }

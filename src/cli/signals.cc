@@ -77,10 +77,12 @@ int SignalWatch::terminations() const { return terminations_seen; }
 
 void SignalWatch::Wake() { WakeBy(event_fd_); }
 
-void SignalWatch::Wait(Duration timeout, int fd) {
+void SignalWatch::Wait(Duration timeout, int fd, For what) {
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
   pollfd fds[2] = {{.fd = event_fd_, .events = POLLIN, .revents = 0},
-                   {.fd = fd, .events = POLLIN, .revents = 0}};
+                   {.fd = fd,
+                    .events = static_cast<short>(what == For::kRead ? POLLIN : POLLOUT),
+                    .revents = 0}};
   poll(fds, 2, static_cast<int>(std::clamp<std::int64_t>(ms, 0, std::numeric_limits<int>::max())));
   if ((fds[0].revents & POLLIN) == 0) return;
   std::uint64_t count = 0;

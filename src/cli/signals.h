@@ -22,8 +22,9 @@ class SignalWatch {
 
   int interrupts() const;
   int terminations() const;
-  /// Until a signal came since the last Wait, `fd` (-1 = none) is readable, or `timeout` passed.
-  void Wait(Duration timeout, int fd = -1);
+  enum class For : unsigned char { kRead, kWrite };
+  /// Until a signal came since the last Wait, `fd` (-1 = none) is ready, or `timeout` passed.
+  void Wait(Duration timeout, int fd = -1, For what = For::kRead);
   /// Ends a Wait, now or the next one.  From any thread.
   void Wake();
 

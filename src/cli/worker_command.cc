@@ -7,7 +7,6 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <thread>
@@ -56,8 +55,9 @@ Result<worker::WorkerOptions> OptionsOf(const Context& context, const WorkerArgs
                                 .supervisor_path = context.settings().runner.supervisor_path};
   HEADWORKS_ASSIGN(options.slots, ParseQueues(context, args.queues));
   HEADWORKS_ASSIGN(options.drain_timeout, DurationOf("--drain-timeout", args.drain_timeout));
-  if (options.state_dir.empty())
-    options.state_dir = DefaultStateDir(context, "workers", options.name);
+  if (options.state_dir.empty()) {
+    HEADWORKS_ASSIGN(options.state_dir, DefaultStateDir(context, "workers", options.name));
+  }
   return options;
 }
 
@@ -154,17 +154,14 @@ std::string DefaultName() {
   return name;
 }
 
-std::string DefaultStateDir(const Context& context, std::string_view kind,
-                            const std::string& name) {
-  namespace fs = std::filesystem;
-  const auto variable = [&](const char* key) -> std::string {
-    const char* value = context.environment(key);
-    return value == nullptr ? "" : value;
-  };
-  fs::path state = variable("XDG_STATE_HOME");
+Result<std::string> DefaultStateDir(const Context& context, std::string_view kind,
+                                    const std::string& name) {
+  const std::string state = UserFolder(context.environment, "XDG_STATE_HOME", ".local/state");
   if (state.empty())
-    state = fs::path(variable("HOME").empty() ? "/" : variable("HOME")) / ".local/state";
-  return (state / "headworks" / kind / name).string();
+    return Error{Code::kInvalidArgument,
+                 "there is no usual place for its files: neither XDG_STATE_HOME nor HOME names a "
+                 "folder; name one with --state-dir"};
+  return fmt::format("{}/headworks/{}/{}", state, kind, name);
 }
 
 Result<Exit> RunWorker(const Context& context, const WorkerArgs& args) {

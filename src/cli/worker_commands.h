@@ -23,7 +23,8 @@ struct WorkerArgs {
 /// Of the host, as a worker may be called.
 std::string DefaultName();
 /// Where a worker or runner of that name keeps what it knows; `kind` = "workers" or "runners".
-std::string DefaultStateDir(const Context& context, std::string_view kind, const std::string& name);
+Result<std::string> DefaultStateDir(const Context& context, std::string_view kind,
+                                    const std::string& name);
 
 /// Until it has drained (SIGTERM, Ctrl-C), or is refused.
 Result<Exit> RunWorker(const Context& context, const WorkerArgs& args);

@@ -12,7 +12,8 @@ namespace headworks::executor_process {
 /// several.  Any bytes are fine; only '\n' means something.
 class LineSplitter {
  public:
-  /// Calls `emit(std::string)` for every line that `bytes` completes.
+  /// Calls `emit(std::string, bool)` for every line that `bytes` completes; whether it is the end
+  /// of one, so that a line break stood behind it.
   template <typename Emit>
   void Feed(std::string_view bytes, Emit&& emit) {
     while (!bytes.empty()) {
@@ -21,11 +22,11 @@ class LineSplitter {
       if (end != std::string_view::npos) {
         rest_ += bytes.substr(0, end);
         bytes.remove_prefix(end + 1);
-        emit(std::exchange(rest_, {}));
+        emit(std::exchange(rest_, {}), true);
       } else if (bytes.size() > room) {
         rest_ += bytes.substr(0, room);
         bytes.remove_prefix(room);
-        emit(std::exchange(rest_, {}));
+        emit(std::exchange(rest_, {}), false);
       } else {
         rest_ += bytes;
         return;
@@ -36,7 +37,7 @@ class LineSplitter {
   /// At the end of the stream: a last line without a newline.
   template <typename Emit>
   void Finish(Emit&& emit) {
-    if (!rest_.empty()) emit(std::exchange(rest_, {}));
+    if (!rest_.empty()) emit(std::exchange(rest_, {}), false);
   }
 
  private:

@@ -12,13 +12,19 @@ constexpr std::size_t kLineOverhead = 16;
 
 void OutputCapture::Feed(log_store::Stream stream, std::string_view bytes, Instant now) {
   // Beyond the bound nothing is kept, so nothing is looked at: a flood costs only its copying.
+  written_ += bytes.size();
   if (cut_) return;
-  splitter(stream).Feed(bytes, [&](std::string line) { Add(stream, std::move(line), now); });
+  splitter(stream).Feed(
+      bytes, [&](std::string line, bool broken) { Add(stream, std::move(line), broken, now); });
 }
 
 void OutputCapture::Finish(log_store::Stream stream, Instant now) {
-  if (cut_) return;
-  splitter(stream).Finish([&](std::string line) { Add(stream, std::move(line), now); });
+  --open_;
+  if (!cut_)
+    splitter(stream).Finish(
+        [&](std::string line, bool broken) { Add(stream, std::move(line), broken, now); });
+  if (cut_ && open_ == 0)
+    Note(fmt::format("{} bytes of output were dropped", written_ - kept_), now);
 }
 
 void OutputCapture::Note(std::string text, Instant now) {
@@ -29,7 +35,7 @@ void OutputCapture::Note(std::string text, Instant now) {
                     .bytes = std::move(text)});
 }
 
-void OutputCapture::Add(log_store::Stream stream, std::string line, Instant now) {
+void OutputCapture::Add(log_store::Stream stream, std::string line, bool broken, Instant now) {
   if (cut_) return;
   bytes_ += line.size() + kLineOverhead;
   if (bytes_ > max_bytes_) {
@@ -40,6 +46,7 @@ void OutputCapture::Add(log_store::Stream stream, std::string line, Instant now)
          now);
     return;
   }
+  kept_ += line.size() + (broken ? 1 : 0);
   if (watch_ != nullptr) watch_->See(line);
   pending_bytes += line.size();
   lines_.push_back(

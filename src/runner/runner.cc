@@ -153,16 +153,21 @@ std::string BootId() {
 
 }  // namespace
 
-std::string DefaultDatabaseUrl() {
-  const auto env = [](const char* name) -> std::string {
-    const char* value = std::getenv(name);  // tidy-allow(getenv): the documented default
-    return value ? value : "";
+Result<std::string> DefaultDatabaseUrl() {
+  const auto env = [](const char* name) -> const char* {
+    return std::getenv(name);  // tidy-allow(getenv): the documented default
   };
-  if (const auto store = env("HEADWORKS_STORE"); !store.empty())
-    return store.find(':') == std::string::npos ? "sqlite:" + store : store;
-  fs::path state = env("XDG_STATE_HOME");
-  if (state.empty()) state = fs::path(env("HOME").empty() ? "/" : env("HOME")) / ".local/state";
-  return "sqlite:" + (state / "headworks" / "headworks.db").string();
+  if (const char* store = env("HEADWORKS_STORE"); store != nullptr && *store != '\0')
+    return std::string(store).find(':') == std::string::npos ? "sqlite:" + std::string(store)
+                                                             : std::string(store);
+  const std::string state = UserFolder(env, "XDG_STATE_HOME", ".local/state");
+  if (state.empty())
+    return Error{Code::kInvalidArgument,
+                 fmt::format("there is no usual place for the state: neither XDG_STATE_HOME nor "
+                             "HOME names a folder, and the system knows no home of user {}; name "
+                             "the store, with --store or HEADWORKS_STORE",
+                             geteuid())};
+  return "sqlite:" + state + "/headworks/headworks.db";
 }
 
 Result<std::string> TokenKeysFile(std::string_view database_url) {
@@ -251,7 +256,9 @@ Status Runner::Parts::OpenStores() {
   }
   logger = options.logger;
   HEADWORKS_TRY(CheckTenant("tenant", options.tenant));
-  if (options.database_url.empty()) options.database_url = DefaultDatabaseUrl();
+  if (options.database_url.empty()) {
+    HEADWORKS_ASSIGN(options.database_url, DefaultDatabaseUrl());
+  }
   own_artifacts = options.artifact_dir.empty();
   if (options.max_concurrent_tasks == 0) options.max_concurrent_tasks = 2 * Processors();
   if (options.inline_threads == 0) options.inline_threads = Processors();

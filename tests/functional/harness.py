@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE = 60
 
 OK, FAILED, USAGE, NOT_FOUND, REFUSED, UNAVAILABLE = range(6)
-INTERRUPTED, TERMINATED = 130, 143
+INTERRUPTED, READER_LEFT, TERMINATED = 130, 141, 143
 
 
 class Case(unittest.TestCase):

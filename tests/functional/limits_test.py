@@ -421,8 +421,8 @@ class BesideTest(harness.Case):
         self.write("old.go", "")
         process = self.start("run", new, "--drain-timeout", "100ms")
         self.until_said(process, "run 1 of old goes on in this process too, because it holds or "
-                        "held what run 2 needs; once run 2 is over, its tasks have up to 100ms to "
-                        "end, and `headworks up` continues it")
+                        "held what run 2 needs, or a command was for it; once run 2 is over, its "
+                        "tasks have up to 100ms to end, and `headworks up` continues it")
         self.until_exists("again.here")
         self.write("u.go", "")
         out = self.ends(process, OK)

@@ -3,6 +3,7 @@ import fcntl
 import json
 import os
 import pty
+import pwd
 import re
 import signal
 import struct
@@ -11,7 +12,8 @@ import termios
 import time
 
 import harness
-from harness import (FAILED, NOT_FOUND, OK, PATIENCE, UNAVAILABLE, USAGE, Case, gate)
+from harness import (FAILED, INTERRUPTED, NOT_FOUND, OK, PATIENCE, READER_LEFT, UNAVAILABLE, USAGE,
+                     Case, gate)
 
 CHAIN = """
 version: 1
@@ -248,6 +250,20 @@ tasks:
             self.assertTrue(done.stderr.startswith("headworks: "), done.stderr)
         self.hw("run", "p.yaml", "--input", "@missing.json", code=NOT_FOUND)
 
+    def test_format_is_refused_where_there_is_no_value_to_print(self):
+        self.write("chain.yaml", CHAIN)
+        for command in ("completion bash", "config docs", "workflow schema", "up", "worker",
+                        "worker token create", "runner", "workflow fmt chain.yaml",
+                        "workflow show chain.yaml --graph text"):
+            for form in ("json", "yaml", "table", "bogus"):
+                self.assertIn("prints a text as it is",
+                              self.hw(*command.split(), "-o", form, code=USAGE).stderr)
+        self.env["HEADWORKS_FORMAT"] = "json"
+        self.assertIn("_headworks", self.hw("completion", "bash").stdout)
+        self.assertEqual(self.json("workflow", "fmt", "chain.yaml", "--check", code=FAILED),
+                         ["chain.yaml"])
+        self.assertFalse(self.store.exists())
+
     def test_start_key_makes_one_run(self):
         self.write("chain.yaml", CHAIN)
         first = self.json("run", "chain.yaml", "--start-key", "k")
@@ -299,6 +315,44 @@ tasks:
         self.assertIn("Exit codes: 0 ok, 1 run failed", self.hw("--help").stdout)
         self.assertIn("--dry-run", self.hw("run", "--help").stdout)
 
+    def test_state_has_an_absolute_place_or_none(self):
+        self.write("chain.yaml", CHAIN)
+        for name in ("HEADWORKS_STORE", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+            self.env.pop(name, None)
+        home = pwd.getpwuid(os.geteuid()).pw_dir
+        for variables in ({}, {"HOME": ""}, {"HOME": "here"}, {"XDG_STATE_HOME": "here"},
+                          {"HOME": ".", "XDG_STATE_HOME": "./here", "XDG_CONFIG_HOME": "here"}):
+            self.env.pop("HOME", None)
+            self.env.update(variables)
+            self.assertIn(f"{home}/.local/state/headworks/headworks.db",
+                          self.hw("config", "show").stdout, variables)
+        self.assertEqual(os.listdir(self.dir), ["chain.yaml"])
+
+    def test_user_without_a_home_is_told_to_name_the_store(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can be somebody whom nobody knows")
+        self.write("chain.yaml", CHAIN)
+        for args, code in ((["run", "chain.yaml"], USAGE), (["runs", "list"], USAGE),
+                           (["runs", "list", "--store", "/dev/null/none"], UNAVAILABLE)):
+            done = subprocess.run([self.program, *args], cwd="/", env={}, text=True,
+                                  capture_output=True, timeout=PATIENCE, user=54321, group=54321,
+                                  extra_groups=[])
+            self.assertEqual(done.returncode, code, done.stderr)
+            if code == USAGE:
+                self.assertIn("the system knows no home of user 54321; name the store, with "
+                              "--store or HEADWORKS_STORE", done.stderr)
+
+    def test_empty_path_is_the_tasks_and_not_the_programs(self):
+        self.write("chain.yaml", "version: 1\ntasks:\n  a: {run: '/bin/true; echo $PATH.'}\n"
+                                 "  b: {exec: [no-such-program], needs: [a]}\n")
+        for path in ("", None):
+            self.env["PATH"] = path
+            if path is None:
+                del self.env["PATH"]
+            out = self.hw("run", "chain.yaml", code=FAILED).stdout
+            self.assertIn("task a succeeded", out)
+            self.assertIn("no-such-program", out)
+
     def test_store_that_cannot_be_opened_is_named(self):
         self.write("chain.yaml", CHAIN)
         done = self.hw("run", "chain.yaml", "--store", "/proc/no/such/place.db", code=UNAVAILABLE)
@@ -311,13 +365,102 @@ tasks:
         self.assertIn("501 of 501 tasks over", out)
         self.assertNotIn("task t1 started", out)
 
+    def into_closed_pipe(self, *args, code):
+        """A command whose reader has left already."""
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([self.program, *args], cwd=self.dir, env=self.env, text=True,
+                              stdout=writer, stderr=subprocess.PIPE, timeout=PATIENCE)
+        os.close(writer)
+        self.assertEqual(done.returncode, code, f"{args}\n{done.stderr}")
+        self.assertNotIn("cannot write", done.stderr, args)
+        return done
+
     def test_reader_that_leaves_does_not_end_the_run(self):
         self.write("chain.yaml", CHAIN)
-        done = subprocess.run(f"{self.program} run chain.yaml | head -n 1; exit ${{PIPESTATUS[0]}}",
-                              shell=True, executable="/bin/bash", cwd=self.dir, env=self.env,
-                              text=True, capture_output=True, timeout=PATIENCE)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(self.run_state(), "succeeded")
+        self.write("broken.yaml", BROKEN)
+        for file, code in (("chain.yaml", READER_LEFT), ("broken.yaml", FAILED)):
+            self.assertEqual(self.into_closed_pipe("run", file, code=code).stderr, "")
+        self.assertEqual([run["state"] for run in self.json("runs", "list")],
+                         ["failed", "succeeded"])
+
+    def test_output_that_is_lost_is_said_and_no_success(self):
+        self.write("chain.yaml", CHAIN)
+        self.write("broken.yaml", BROKEN)
+        self.hw("run", "chain.yaml")
+
+        def lost(command, where, code):
+            done = subprocess.run(["/bin/sh", "-c", f"exec {self.program} {command} {where}"],
+                                  cwd=self.dir, env=self.env, text=True, capture_output=True,
+                                  timeout=PATIENCE)
+            self.assertEqual(done.returncode, code, f"{command} {where}\n{done.stderr}")
+            self.assertIn("headworks: cannot write to standard output: ", done.stderr)
+            return done.stderr
+        for command in ("run chain.yaml", "run chain.yaml -o json", "run chain.yaml --dry-run",
+                        "runs list", "runs list -o yaml", "runs show 1", "runs logs 1",
+                        "runs logs 1 -f", "runs logs 1 --tail 1", "runs why 1 a", "config show",
+                        "workflow schema", "workflow show chain.yaml", "completion bash",
+                        "--version", "--help", "runs --help", "explain HW1001"):
+            self.assertIn("No space left on device", lost(command, ">/dev/full", UNAVAILABLE))
+            self.into_closed_pipe(*command.split(), code=READER_LEFT)
+        for command in ("run chain.yaml", "runs list", "--version"):
+            self.assertIn("Bad file descriptor", lost(command, ">&-", UNAVAILABLE))
+        lost("run broken.yaml", ">/dev/full", FAILED)
+        self.hw("db", "check")
+
+    def start_unread(self, *args):
+        """With an output that nobody reads, beyond what a pipe holds."""
+        errors = open(self.dir / "errors", "w+")
+        self.addCleanup(errors.close)
+        process = subprocess.Popen([self.program, *args], cwd=self.dir, env=self.env,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+                                   start_new_session=True)
+        process.output = process.stdout
+        self.addCleanup(self._end, process)
+        return process
+
+    def errors(self):
+        return (self.dir / "errors").read_text()
+
+    FLOOD = ("version: 1\nname: flood\ntasks:\n"
+             "  a: {run: 'seq 400000; %s', grace: 60s}\n"
+             "  b: {run: 'echo b; touch b.ran', needs: [a]}\n")
+
+    def test_run_goes_on_while_the_reader_of_its_output_stalls(self):
+        self.write("flood.yaml", self.FLOOD % gate("a"))
+        process = self.start_unread("run", "flood.yaml")
+        self.until_exists("a.here")
+        self.write("a.go", "")
+        self.until(lambda: self.run_state() == "succeeded", "the run ends")
+        self.assertIsNone(process.poll(), "its output was not read yet")
+        lines = process.stdout.read().decode().splitlines()
+        self.assertEqual(process.wait(timeout=PATIENCE), OK, self.errors())
+        self.assertEqual([line for line in lines if line.startswith("a | ")],
+                         [f"a | {n}" for n in range(1, 400_001)])
+        self.assertIn("run 1 of flood succeeded in", lines[-1])
+
+    def test_signals_are_heard_while_the_reader_of_the_output_stalls(self):
+        self.write("flood.yaml", self.FLOOD % gate("a"))
+        process = self.start_unread("run", "flood.yaml")
+        self.until_exists("a.here")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=PATIENCE), FAILED, self.errors())
+        self.assertEqual(self.run_state(), "cancelled")
+        self.assertIn("the reader of this output takes no more: `headworks runs logs 1` has",
+                      self.errors())
+        follower = self.start_unread("runs", "logs", "1", "-f")
+        self.assertEqual(os.read(follower.stdout.fileno(), 4), b"a | ")
+        follower.send_signal(signal.SIGINT)
+        self.assertEqual(follower.wait(timeout=PATIENCE), OK, self.errors())
+
+    def test_second_interrupt_leaves_at_once_while_the_reader_of_the_output_stalls(self):
+        self.write("flood.yaml", self.FLOOD % f"trap \"\" TERM; {gate('a')}")
+        process = self.start_unread("run", "flood.yaml")
+        self.until_exists("a.here")
+        process.send_signal(signal.SIGINT)
+        self.until(lambda: self.json("runs", "show", "1")["cancel_requested"], "it is heard")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=PATIENCE), INTERRUPTED, self.errors())
 
 
 class TerminalTest(Case):

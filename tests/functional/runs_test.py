@@ -105,6 +105,25 @@ class LookTest(Case):
             done = self.hw("runs", *command, code=NOT_FOUND)
             self.assertIn("workflow grid has no task 'mm', did you mean 'm'?", done.stderr)
 
+    def test_logs_as_values_are_read_line_by_line(self):
+        self.write("two.yaml", f"version: 1\nname: two\ntasks:\n"
+                               f"  a: {{run: 'echo \"a: [1\"; echo; {gate('a')}; echo after'}}\n")
+        runner = self.start("run", "two.yaml")
+        self.until_exists("a.here")
+        followers = {form: self.start("runs", "logs", "@last", "-f", "-o", form)
+                     for form in ("json", "yaml")}
+        for follower in followers.values():
+            self.until_said(follower, "a: [1")
+        self.write("a.go", "")
+        self.ends(runner, OK)
+        lines = [json.loads(line) for line in self.ends(followers["json"], OK).splitlines()]
+        self.assertEqual([line["text"] for line in lines], ["a: [1", "", "after"])
+        documents = self.ends(followers["yaml"], OK).split("---\n")[1:]
+        self.assertEqual(len(documents), 3)
+        for line, document in zip(lines, documents):
+            read = dict(pair.split(": ", 1) for pair in document.splitlines())
+            self.assertEqual({key: json.loads(value) for key, value in read.items()}, line)
+
     def test_logs_follow_until_the_run_ends(self):
         self.write("slow.yaml", f"version: 1\nname: slow\ntasks:\n"
                                 f"  a: {{run: 'echo before; {gate('a')}; echo after'}}\n")
@@ -196,6 +215,52 @@ class CommandTest(Case):
         self.engine_up()
         self.until(lambda: self.run_state() == "succeeded", "the engine finishes it")
 
+    def leave_a_run(self):
+        """A run that nobody works on."""
+        runner = self.start("run", "slow.yaml")
+        self.until_exists("a.here")
+        runner.kill()
+        runner.wait()
+        (self.dir / "a.here").unlink()
+
+    def test_command_for_a_run_that_nobody_works_on_says_how_it_goes_on(self):
+        self.leave_a_run()
+        how = (f"no engine is running on this store: `headworks run {self.dir}/slow.yaml --resume` "
+               "continues this run, `headworks up` continues all runs")
+        for command in (["pause", "1"], ["resume", "1"]):
+            self.assertIn(how, self.hw("runs", *command).stderr)
+        for args in ([], ["--failed"], ["--all"], ["--detach"]):
+            done = self.hw("runs", "rerun", "1", *args, code=REFUSED)
+            self.assertIn(f"run 1 is not over, so there is nothing to rerun; {how}", done.stderr)
+        self.assertFalse((self.dir / "a.here").exists(), "what is refused starts nothing")
+        self.write("a.go", "")
+        self.hw("run", "slow.yaml", "--resume")
+        self.assertEqual(self.run_state(), "succeeded")
+        self.assertEqual(self.hw("runs", "rerun", "1", "--all").stderr, "")
+
+    def test_cancel_of_a_run_that_nobody_works_on_is_complete(self):
+        self.leave_a_run()
+        done = self.hw("runs", "cancel", "1")
+        self.assertEqual(done.stdout, "run 1: cancel done, now cancelled\n")
+        self.assertEqual(done.stderr, "")
+
+    def test_mark_is_not_taken_for_how_the_attempt_ended(self):
+        self.hw("run", "bad.yaml", code=FAILED)
+        self.assertRegex(self.hw("runs", "show", "1").stdout, r"(?m)^a +failed +1 +\S+ +exit code 1$")
+        self.hw("runs", "mark", "1", "a", "success")
+        self.assertRegex(self.hw("runs", "show", "1").stdout,
+                         r"(?m)^a +succeeded +1 +- +marked; its last attempt: exit code 1$")
+        self.hw("runs", "mark", "1", "b", "failed")
+        shown = self.hw("runs", "show", "1").stdout
+        self.assertRegex(shown, r"(?m)^b +failed +0 +- +marked$")
+        out = self.hw("runs", "rerun", "1", "--from", "first", code=FAILED).stdout
+        self.assertIn("task a failed: exit code 1", out)
+
+    def test_rerun_forgets_how_the_last_attempt_ended(self):
+        self.hw("run", "bad.yaml", code=FAILED)
+        self.hw("runs", "rerun", "1", "--detach")
+        self.assertRegex(self.hw("runs", "show", "1").stdout, r"(?m)^a +ready +0 +-$")
+
     def test_mark_without_an_engine_changes_the_outcome(self):
         self.hw("run", "bad.yaml", code=FAILED)
         self.hw("runs", "mark", "1", "a", "success")
@@ -257,6 +322,19 @@ tasks:
         self.assertIn("task b of run 1 is upstream_failed", out)
         self.assertIn("upstream task a is failed", out)
         self.assertIn("exit code 1", self.hw("runs", "why", "@last", "a").stdout)
+
+    def test_words_that_runs_are_told_in_are_explained(self):
+        self.hw("run", "bad.yaml", code=FAILED)
+        run = self.json("runs", "show", "1")
+        words = {task["state"] for task in run["tasks"]} | {run["state"], "exit_code"}
+        words |= {task["reason"] for task in run["tasks"] if task["reason"]}
+        for word in words:
+            self.assertTrue(self.hw("explain", word).stdout.startswith(f"{word}\n\n"), word)
+        self.assertIn("costs a loss, not a try", self.json("explain", "lost")["text"])
+        self.assertIn("did you mean 'timeout'?",
+                      self.hw("explain", "timeuot", code=NOT_FOUND).stderr)
+        self.assertIn("did you mean 'HW1001'?",
+                      self.hw("explain", "HW10001", code=NOT_FOUND).stderr)
 
     def test_unstick_of_a_run_that_is_not_stuck_is_refused(self):
         self.hw("run", "bad.yaml", code=FAILED)

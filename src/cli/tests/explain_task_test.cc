@@ -252,7 +252,7 @@ TEST_F(ExplainTaskTest, ATaskThatWasGivenUpDoesNotTakeAnEarlierEndForItsOwn) {
   attempt.queued_at = kNow;
   attempt.outcome.verdict = model::Verdict::kSucceeded;
   view_.AddAttempt(attempt);
-  EXPECT_NE(Explain("a").find("an earlier attempt, try 1, ended in succeeded"), std::string::npos)
+  EXPECT_NE(Explain("a").find("an earlier attempt, try 1, ended in succeeded\n"), std::string::npos)
       << Explain("a");
   EXPECT_EQ(Explain("a").find("its last attempt"), std::string::npos);
 }

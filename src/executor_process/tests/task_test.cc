@@ -399,9 +399,19 @@ TEST_F(TwoSlots, OutputBeyondItsBoundIsCutWithANoteAndTheTaskGoesOn) {
   EXPECT_EQ(outcome.verdict, Verdict::kSucceeded);
   EXPECT_EQ(outcome.output, R"({"a":"1"})");
   const auto lines = Lines(above);
-  ASSERT_EQ(lines.size(), 1'001U);
+  ASSERT_EQ(lines.size(), 1'002U);
+  EXPECT_EQ(lines[1'000].stream, Stream::kNote);
+  EXPECT_NE(lines[1'000].bytes.find("25000 bytes"), std::string::npos);
   EXPECT_EQ(lines.back().stream, Stream::kNote);
-  EXPECT_NE(lines.back().bytes.find("25000 bytes"), std::string::npos);
+  EXPECT_EQ(lines.back().bytes, "990000 bytes of output were dropped");
+}
+
+TEST_F(TwoSlots, WhatIsDroppedOfEitherStreamIsCountedToTheByte) {
+  // Whichever stream is read first: 1,000 lines of 10 bytes fit.
+  const auto attempt =
+      Next(Shell("yes 123456789 | head -n 1000; yes 123456789 | head -n 5 >&2; printf last"));
+  ASSERT_EQ(Run(attempt).verdict, Verdict::kSucceeded);
+  EXPECT_EQ(Lines(attempt).back().bytes, "54 bytes of output were dropped");
 }
 
 TEST_F(TaskTest, AFloodOfOutputEndsInBoundedTime) {

@@ -1,10 +1,18 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 namespace headworks {
 
 /// The name of this machine, for people; "localhost" where it has none.
 std::string HostName();
+
+/// Where a user's files of one kind belong (XDG Base Directory Specification): the folder that
+/// `variable` names, or else `below_home`.  Home is HOME, or else what the system knows of this
+/// user.  Relative folders count as unset, as the specification says; empty = there is none.
+/// `environment`: the value of a variable, nullptr = unset.
+std::string UserFolder(const std::function<const char*(const char*)>& environment,
+                       const char* variable, const std::string& below_home);
 
 }  // namespace headworks

@@ -176,8 +176,8 @@ struct RunnerOptions {
 };
 
 /// "sqlite:" + $HEADWORKS_STORE, or else $XDG_STATE_HOME/headworks/headworks.db, or else
-/// ~/.local/state/headworks/headworks.db.
-std::string DefaultDatabaseUrl();
+/// ~/.local/state/headworks/headworks.db.  kInvalidArgument: this user has no home.
+Result<std::string> DefaultDatabaseUrl();
 
 /// The file with the keys of all tokens that the engine of this database makes and takes, beside
 /// it.  kInvalidArgument: a database in memory has none.
