@@ -248,14 +248,18 @@ void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& 
     const bool no_more =
         last->outcome.verdict == model::Verdict::kRetry && state.state == TaskState::kFailed;
     // A task that was given up is so by no end of its own.
-    const std::string_view verdict =
-        no_more ? "failure" : model::VerdictName(last->outcome.verdict);
-    const std::string end = DescribeEnd(view, *last);
-    lines.push_back(fmt::format(
-        "{}, try {}, {} {}{}",
-        last->epoch == state.epoch ? "its last attempt" : "an earlier attempt", last->try_no,
-        CameTooLate(*last) ? "came too late to count: it ended in" : "ended in", verdict,
-        end == verdict ? "" : fmt::format(" ({})", end)));
+    if (NeverBegan(view, *last)) {
+      lines.push_back(fmt::format("it ended at its {}", DescribeEnd(view, *last)));
+    } else {
+      const std::string_view verdict =
+          no_more ? "failure" : model::VerdictName(last->outcome.verdict);
+      const std::string end = DescribeEnd(view, *last);
+      lines.push_back(fmt::format(
+          "{}, try {}, {} {}{}",
+          last->epoch == state.epoch ? "its last attempt" : "an earlier attempt", last->try_no,
+          CameTooLate(*last) ? "came too late to count: it ended in" : "ended in", verdict,
+          end == verdict ? "" : fmt::format(" ({})", end)));
+    }
     if (!last->outcome.error.empty() && !StoppedByDeadline(view, *last))
       lines.push_back(fmt::format("error: {}", last->outcome.error));
   }

@@ -52,7 +52,8 @@ class PlainPresenter final : public Presenter {
   Result<bool> ShowEnds(const RunView& view, LineReader& lines) {
     for (const model::AttemptRecord& attempt : view.attempts) {
       if (ended_.contains(attempt.epoch.value)) continue;
-      if (!CameTooLate(attempt)) Started(view, attempt.task, attempt.epoch, attempt.queued_at);
+      if (!CameTooLate(attempt) && !NeverBegan(view, attempt))
+        Started(view, attempt.task, attempt.epoch, attempt.queued_at);
       for (bool more = true; more;) {
         HEADWORKS_ASSIGN(more, ShowPage(view, attempt.task, attempt.epoch, lines));
         outlet_.Pump();
@@ -138,11 +139,10 @@ class PlainPresenter final : public Presenter {
     const model::TaskRun& task = view.tasks[attempt.task.value];
     const bool again = task.state == model::TaskState::kParked && task.epoch == attempt.epoch;
     Write(fmt::format(
-        "task {} {}{} in {} (try {} of {}): {}{}", id,
+        "task {} {}{} in {}{}: {}{}", id,
         terminal_.Paint(model::TaskState::kFailed, outcome.verdict == kLost ? "lost" : "failed"),
         IsAllowedFailure(view, attempt.task) && task.epoch == attempt.epoch ? " (allowed)" : "",
-        took, attempt.try_no, view.workflow->task(attempt.task).retry.max_attempts,
-        DescribeEnd(view, attempt),
+        took, DescribeTry(view, attempt), DescribeEnd(view, attempt),
         again ? fmt::format("; next try at {}", FormatInstant(task.not_before)) : std::string()));
   }
 

@@ -73,7 +73,11 @@ void PrintRunTables(const RunView& view, Instant now) {
     const model::AttemptRecord* last = CountingAttempt(view, TaskNo(no));
     const bool has_time = last != nullptr && last->outcome.started_at != Instant{} &&
                           task.reason != model::Reason::kMarked;
-    table.AddRow({view.id(TaskNo(no)), StateText(view, TaskNo(no)), fmt::format("{}", task.tries),
+    // A try that the deadline cut short was one, though it counts as none that failed.
+    const bool cut_short =
+        last != nullptr && StoppedByDeadline(view, *last) && !NeverBegan(view, *last);
+    table.AddRow({view.id(TaskNo(no)), StateText(view, TaskNo(no)),
+                  fmt::format("{}", cut_short ? last->try_no : task.tries),
                   has_time ? FormatDuration(std::max(
                                  last->outcome.ended_at - last->outcome.started_at, Duration(0)))
                            : "-",

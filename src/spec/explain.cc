@@ -61,8 +61,9 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "written \"\"."},
     {"HW1010", "a value that is not taken",
      "The type is right, the value is not: a name that is none of those listed, a duration without "
-     "unit (write 30s, 10m, 1h30m), or a number that JSON cannot hold (.inf, .nan, more than 64 "
-     "bits)."},
+     "unit (write 30s, 10m, 1h30m), a number that JSON cannot hold (.inf, .nan, more than 64 "
+     "bits), "
+     "or a path that begins with ~ or a variable, where no shell is there to expand it."},
     {"HW1011", "an unknown version of the language",
      "`version` says which language the file is written in, so that a file keeps its meaning for "
      "ever. This program reads version 1."},
@@ -214,7 +215,8 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "with state and output, and, in the texts of a command, artifacts where it declares some; one "
      "with a matrix always has the lists states, outputs, matrices and all_artifacts, and state, "
      "output and matrix only where a combination needs one of its instances. "
-     "run.outcome and run.failed_tasks are known under finally. What stands at the workflow, or "
+     "run.dir, the scratch folder, is known in the texts of a command, run.outcome and "
+     "run.failed_tasks under finally. What stands at the workflow, or "
      "under defaults, knows no needs and no matrix; a parameter's default knows run and slot. A "
      "task whose id has a - is needs[\"a-b\"]."},
     {"HW1303", "an expression of the wrong type",

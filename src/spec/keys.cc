@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -352,9 +354,7 @@ constexpr auto kTaskKeys = std::to_array<Entry<TaskDraft>>({
       .text = "Files of NAME=value lines, relative to the file's folder, read at each try; a later "
               "one wins, and env over all.",
       .in_defaults = true},
-     [](Reader& r, NodeNo v, TaskDraft& t) {
-       r.Texts(v, "env_file takes a path or a list of them", t.env_file);
-     }},
+     [](Reader& r, NodeNo v, TaskDraft& t) { r.EnvFiles(v, t.env_file); }},
     {{.name = "inherit_env",
       .type = Type::kTexts,
       .usual = "[]",
@@ -372,7 +372,7 @@ constexpr auto kTaskKeys = std::to_array<Entry<TaskDraft>>({
       .since = kSince,
       .text = "Working folder, relative to the file's folder, which it is unless given.",
       .in_defaults = true},
-     Set<&Task::cwd>},
+     [](Reader& r, NodeNo v, TaskDraft& t) { r.Cwd(v, t.cwd); }},
     {{.name = "retry",
       .type = Type::kRetry,
       .usual = "{}",
@@ -696,8 +696,9 @@ constexpr auto kReserved = std::to_array<ReservedKey>({
     {"image", "comes with containers", "call docker or podman in the command"},
     {"container", "comes with containers", "call docker or podman in the command"},
     {"secrets", "comes with the secret store", "name the variable under inherit_env"},
-    {"notify", "comes with notifications", "add a task under finally that tells"},
-    {"foreach", "comes with mapped tasks", "matrix takes values that the file lists"},
+    {"notify", "comes with notifications",
+     "add a task under finally that tells, or set alert_command"},
+    {"foreach", "comes with mapped tasks", "use a matrix, whose values stand in the file"},
     {"workflow", "comes with workflows in workflows", "call `headworks run` in a task"},
     {"wait", "comes with waiting tasks", "let a task fail until it is time, and retry it"},
     {"http", "comes with HTTP tasks", "call curl in the command"},
@@ -775,6 +776,11 @@ std::span<const KeyMap> Language() {
 }
 
 std::span<const ReservedKey> ReservedKeys() { return kReserved; }
+
+std::string WhyReserved(const ReservedKey& key) {
+  return fmt::format("the key \"{}\" is reserved: it {}; until then {}", key.name, key.comes,
+                     key.until_then);
+}
 
 std::span<const std::string_view> TypeNames() { return kTypeNames; }
 

@@ -90,6 +90,24 @@ class ValidateTest(Case):
         self.assertEqual(checked["faults"], [])
         self.assertIn("warning: ", self.hw("workflow", "register", file).stderr)
 
+    def test_up_looks_at_the_same_files_and_says_so(self):
+        self.write("flows/good.yaml", GOOD)
+        self.write("flows/sub/other.yaml", GOOD)
+        engine = self.start("up", "flows")
+        self.until_said(engine, "workflow good registered")
+        self.assertIn("sub-folders of flows are not looked at; there are files called like workflows "
+                      "in flows/sub\n", self.text(engine))
+
+    def test_name_that_two_files_have_is_a_warning(self):
+        self.write("flows/a.yaml", GOOD)
+        self.write("flows/b.yaml", GOOD)
+        done = self.hw("workflow", "validate", "flows")
+        self.assertEqual(done.stdout, "2 of 2 files good\n")
+        self.assertIn("warning: workflow good is defined by flows/a.yaml as well", done.stderr)
+        first, second = self.json("workflow", "validate", "flows")
+        self.assertEqual((first["warnings"], len(second["warnings"])), ([], 1))
+        self.assertEqual(self.hw("workflow", "validate", "flows/a.yaml", "flows/a.yaml").stderr, "")
+
     def test_standard_input(self):
         self.assertIn("1 of 1", self.hw("workflow", "validate", "-", input=GOOD).stdout)
         done = self.hw("workflow", "validate", "-", input=BAD, code=USAGE)
@@ -101,7 +119,33 @@ class ValidateTest(Case):
         out = self.hw("workflow", "validate", "missing.yaml", "good.yaml", code=NOT_FOUND).stdout
         self.assertIn("1 of 2 files good", out)
         (self.dir / "empty").mkdir()
-        self.hw("workflow", "validate", "empty", code=NOT_FOUND)
+        for flags in ((), ("-o", "json")):
+            done = self.hw("workflow", "validate", "empty", *flags, code=NOT_FOUND)
+            self.assertIn("no workflow files (.yaml, .yml, .json) in empty\n", done.stderr)
+
+    def test_sub_folders_that_are_not_looked_at_are_named(self):
+        self.write("flows/good.yaml", GOOD)
+        self.write("flows/notes/readme.txt", "x")
+        self.write("flows/.hidden/bad.yaml", BAD)
+        self.assertEqual(self.hw("workflow", "validate", "flows").stderr, "")
+        self.write("flows/deep/er/bad.yaml", BAD)
+        self.write("flows/sub/bad.json", "{}")
+        said = ("warning: sub-folders of flows are not looked at; there are files of that kind in "
+                "flows/deep/er, flows/sub: name these folders, too\n")
+        done = self.hw("workflow", "validate", "flows")
+        self.assertEqual((done.stdout, done.stderr), ("1 of 1 files good\n", said))
+        self.assertIn(said, self.hw("workflow", "validate", "flows", "-o", "json").stderr)
+        self.assertIn(said, self.hw("workflow", "fmt", "--check", "flows").stderr)
+        done = self.hw("workflow", "validate", "flows", "flows/sub/", "flows/deep/er", code=USAGE)
+        self.assertNotIn("warning", done.stderr)
+        self.assertIn("bad.json:1:1: ", done.stderr)
+        done = self.hw("workflow", "validate", "flows/deep", code=NOT_FOUND)
+        self.assertIn("no workflow files (.yaml, .yml, .json) in flows/deep; there are files of that "
+                      "kind in flows/deep/er: name the folder\n", done.stderr)
+        for number in range(7):
+            self.write(f"many/{number}/a.yaml", GOOD)
+        self.assertIn("many/3, many/4 and 2 more",
+                      self.hw("workflow", "validate", "many", code=NOT_FOUND).stderr)
 
 
 class ShowTest(Case):
@@ -201,6 +245,8 @@ tasks:
         self.assertRegex(self.hw("workflow", "show", "good").stdout, r"source .*enabled\n")
         self.assertRegex(self.hw("workflow", "show", "-", input=GOOD).stdout, r"1 +b +a +")
         self.hw("workflow", "show", "god", code=NOT_FOUND)
+        self.assertIn(f"{self.dir} is a folder; name one of the files in it",
+                      self.hw("workflow", "show", self.dir, code=USAGE).stderr)
 
     def test_graphs(self):
         file = self.write("everything.yaml", EVERYTHING)
@@ -208,14 +254,16 @@ tasks:
         def graph(kind):
             return self.hw("workflow", "show", file, "--graph", kind).stdout
 
-        self.assertEqual(graph("text"), "├─ a\n│  └─ b\n├─ undo\n└─ last\n")
+        self.assertEqual(graph("text"),
+                         "├─ a\n│  └─ b\n├─ undo (on_cancel)\n└─ last (finally)\n")
         self.assertIn("t0 --> t1\n", graph("mermaid"))
         self.assertIn("t0 -> t1;\n", graph("dot"))
         svg = ElementTree.fromstring(graph("svg"))
         space = "{http://www.w3.org/2000/svg}"
         self.assertEqual([text.text for text in svg.iter(space + "text")],
-                         ["everything", "a", "b", "undo", "last"])
+                         ["everything", "a", "b", "undo (on_cancel)", "last (finally)"])
         self.assertEqual(len(svg.findall(f".//{space}g/{space}path")), 1)
+        self.assertRegex(self.hw("workflow", "show", file).stdout, r"2 +last \(finally\) +all_success")
         self.hw("workflow", "show", file, "--graph", "png", code=USAGE)
 
     def test_large_graph_is_drawn_by_level(self):
@@ -224,6 +272,51 @@ tasks:
         self.assertEqual(self.hw("workflow", "show", file, "--graph", "text").stdout,
                          "level 0: root\nlevel 1: 1200 tasks: t0 …\n")
         self.assertLess(len(self.hw("workflow", "show", file, "--graph", "svg").stdout), 5000)
+
+
+class RunFolderTest(Case):
+    TEXT = """
+version: 1
+name: folder
+env: {OUT: '${{ run.dir }}/out put'}
+tasks:
+  make:
+    run: |
+      mkdir "$OUT" && cd ${{ run.dir }} && echo 7 > n && echo N=8 > "$OUT/n.env"
+      test ${{ run.dir }} = "$HEADWORKS_SCRATCH"
+      grep -q '"dir":"'"$HEADWORKS_SCRATCH"'"' "$HEADWORKS_INPUT"
+    artifacts: {n: '${{ run.dir }}/n'}
+  read:
+    needs: [make]
+    cwd: ${{ run.dir }}
+    exec: [cat, n, '${{ run.dir }}/n', '${{ needs.make.artifacts.n }}', '${{ env.OUT }}/n.env']
+  file:
+    needs: [make]
+    env_file: '${{ run.dir }}/out put/n.env'
+    run: echo "file has $N in $PWD"
+finally:
+  last: {run: 'ls ${{ run.dir }}'}
+"""
+
+    def test_templates_know_the_scratch_folder(self):
+        file = self.write("folder.yaml", self.TEXT)
+        out = self.hw("run", file).stdout
+        self.assertEqual(out.count("read | 7\n"), 3, out)
+        for line in ("read | N=8\n", "file | file has 8 in ", "last | n\n", "last | out put\n"):
+            self.assertIn(line, out)
+
+    def test_where_there_is_none_the_fault_says_what_to_do(self):
+        for bad, says in (
+                ("params: {p: '${{ run.dir }}'}\ntasks: {a: {run: x}}", "texts of a command only"),
+                ("tasks: {a: {run: x, when: run.dir != ''}}", "texts of a command only"),
+                ("tasks: {a: {function: f, idempotency_key: '${{ run.dir }}'}}",
+                 "texts of a command only"),
+                ("tasks: {a: {run: 'ls ${{ run.scratch }}'}}", "the scratch folder is run.dir")):
+            file = self.write("bad.yaml", f"version: 1\n{bad}\n")
+            done = self.hw("workflow", "validate", file, code=USAGE)
+            self.assertIn("HW1302 ", done.stderr)
+            self.assertIn(says, done.stderr)
+            self.assertIn(", 1 fault\n", done.stdout)
 
 
 class FormatTest(Case):
@@ -289,6 +382,10 @@ class NewTest(Case):
         self.assertIn("did you mean 'etl'?",
                       self.hw("workflow", "new", "b.yaml", "--template", "elt", code=USAGE).stderr)
         self.hw("workflow", "new", "a b.yaml", code=USAGE)
+        for name in ("a", "a.json", "-", ".yaml", ".a.yaml"):
+            self.assertIn("ends in .yaml or .yml", self.hw("workflow", "new", name, code=USAGE).stderr)
+        done = self.hw("workflow", "new", "no/a.yaml", code=NOT_FOUND)
+        self.assertEqual(done.stderr, "headworks: cannot make no/a.yaml: No such file or directory\n")
         self.assertFalse((self.dir / "a b.yaml").exists())
 
 
