@@ -77,7 +77,7 @@ bool Engine::AdmitInTurn() {
       logger_.Warning("due runs cannot be listed", {{"error", listed.error().message}});
       return false;
     }
-    rows -= std::min(rows, std::max<std::size_t>(listed->size(), 1));
+    rows -= std::min(rows, listed->size());  // an empty page ends its list
     const bool complete = listed->size() < page.limit;
     bool turn_over = false;
     for (std::size_t i = 0; i < listed->size() && !turn_over; ++i) {

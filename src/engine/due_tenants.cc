@@ -43,8 +43,7 @@ DueTenants::Tenant& DueTenants::TenantOf(const TenantId& tenant) {
 
 void DueTenants::AddAll(const TenantId& tenant, Instant until) {
   AddWoken(tenant, until);
-  List& pending = TenantOf(tenant).pending;
-  if (!pending.open) pending.ReadFrom(Place{});  // else: what is behind was seen, or added
+  TenantOf(tenant).pending.ReadFrom(Place{});
 }
 
 void DueTenants::AddPending(const model::RunHeader& run) {

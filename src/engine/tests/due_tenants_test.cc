@@ -86,6 +86,19 @@ TEST(DueTenants, ARunThatIsLeftToTheStoreIsReadOnceFromThereOn) {
   EXPECT_TRUE(due.empty());
 }
 
+TEST(DueTenants, WhatWasAddedBeforeTheTenantWasFoundHidesNothing) {
+  const DueTenants::Weights weights;
+  DueTenants due(weights);
+  due.AddPending(RunOf(kA, 7));
+  due.AddAll(kA, kUntil);
+  due.PageOver(true);  // nothing was woken
+  EXPECT_EQ(due.Next(10, 10).after.run, RunNo(6));
+  due.PageOver(true);
+  EXPECT_EQ(due.Next(10, 10).after.wake_at, Instant::min());
+  due.PageOver(true);
+  EXPECT_TRUE(due.empty());
+}
+
 TEST(DueTenants, WherePagesHaveNothingToAdmitTheyGrowAndOthersHaveTheirTurn) {
   const DueTenants::Weights weights;
   DueTenants due(weights);
