@@ -1,18 +1,23 @@
 """kill -9 of engine and supervisor at random moments: no task is lost, none is done twice.
 
-kill_test.py PROGRAM [--kills N | --seconds S] [--seed N]: N kills, or as many as fit.  The runs have
-shapes made up here; with HEADWORKS_DAGS they have those recorded in that folder.
+kill_test.py PROGRAM [--kills N | --seconds S] [--stores N] [--interval S] [--seed N]: N kills, or as
+many as fit, of engines that live up to S seconds each, in one store or several side by side.  The runs
+have shapes made up here; with HEADWORKS_DAGS they have those recorded in that folder.
 """
 import argparse
+import json
 import os
 import random
+import re
 import signal
+import subprocess
 import sys
 import threading
+import time
 
 import chaos
 import harness
-from harness import FAILED, OK
+from harness import FAILED, NOT_FOUND, OK
 
 OPTIONS = None  # set by main()
 # Runs that the engine has to work on at once, so that no kill meets an idle one.
@@ -39,7 +44,15 @@ class KillTest(chaos.ChaosCase):
         return ["run", self.started[key], "--start-key", key]
 
     def unfinished(self):
-        return len(self.json("runs", "list", "--state", "pending,running", "--limit", "1000"))
+        if not self.started:
+            return 0
+        found = subprocess.run(
+            [self.program, "runs", "list", "--state", "pending,running", "--limit", "1000", "-o", "json"],
+            cwd=self.dir, env=self.env, text=True, capture_output=True, timeout=harness.PATIENCE)
+        if found.returncode == NOT_FOUND:
+            return 0  # no engine has lived long enough to make the store
+        self.assertEqual(found.returncode, OK, found.stderr)
+        return len(json.loads(found.stdout))
 
     def start_engine(self):
         """Any of the commands that make an engine."""
@@ -103,12 +116,33 @@ class KillTest(chaos.ChaosCase):
     def ends_with(self, engine):
         self.assertEqual(engine.wait(timeout=harness.PATIENCE), OK, self.text(engine))
 
+    def side_by_side(self):
+        """This test in so many stores at a time, each with its share of the kills."""
+        began = time.monotonic()
+        share = ["--kills", str(-(-OPTIONS.kills // OPTIONS.stores))] if OPTIONS.kills else [
+            "--seconds", str(OPTIONS.seconds)]
+        stores = [subprocess.Popen(
+            [sys.executable, "-B", __file__, self.program, *share, "--interval",
+             str(OPTIONS.interval), "--seed", str(OPTIONS.seed + number), self.id().partition(".")[2]],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            for number in range(OPTIONS.stores)]
+        said = [store.communicate()[1] for store in stores]
+        for store, text in zip(stores, said):
+            self.assertEqual(store.returncode, 0, text)
+        kills = sum(int(re.search(r"(\d+) kills,", text)[1]) for text in said)
+        print("".join(f"\n{line}" for text in said for line in text.splitlines() if " kills," in line)
+              + f"\n{kills} kills in {OPTIONS.stores} stores in {time.monotonic() - began:.0f} s",
+              file=sys.stderr)
+        self.assertGreaterEqual(kills, OPTIONS.kills or 1)
+
     def test_every_task_is_effective_and_none_twice_in_one_epoch(self):
+        if OPTIONS.stores > 1:
+            return self.side_by_side()
         over = chaos.deadline(OPTIONS.seconds)
         while self.kills < OPTIONS.kills if OPTIONS.kills else not over():
             engine = self.start_engine()
             # From before it has opened its store to the middle of its work.
-            if self.let_live(engine, self.rng.uniform(0, 0.9)):
+            if self.let_live(engine, self.rng.uniform(0, OPTIONS.interval)):
                 self.kill(engine)
         self.finish()
         self.nothing_is_left()
@@ -165,6 +199,8 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--kills", type=int)
     parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--stores", type=int, default=1)
+    parser.add_argument("--interval", type=float, default=0.9)
     parser.add_argument("--seed", type=int, default=None)
     OPTIONS, rest = parser.parse_known_args()
     if OPTIONS.seed is None:
