@@ -1,8 +1,10 @@
 """Bad days, as users have them: full and read-only disks, signals at the wrong moment, pauses."""
+import datetime
 import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -171,6 +173,103 @@ class SignalTest(chaos.ChaosCase):
         a = self.json("runs", "show", "1")["tasks"][0]
         self.assertEqual((a["tries"], a["losses"]), (1, 1), a)
         self.nothing_is_left()
+
+
+# Preloaded into a program, it adds a number of seconds, which lies in a file, to the wall clock.
+CLOCK = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static volatile long* offset;
+__attribute__((constructor)) static void Map(void) {
+  int fd = open(getenv("FAKE_CLOCK"), O_RDONLY);
+  void* at = mmap(0, 4096, PROT_READ, MAP_SHARED, fd, 0);
+  if (fd < 0 || at == MAP_FAILED) abort();
+  offset = at;
+}
+int clock_gettime(clockid_t id, struct timespec* time) {
+  int rc = (int)syscall(SYS_clock_gettime, id, time);
+  if (rc == 0 && id == CLOCK_REALTIME && offset) time->tv_sec += *offset;
+  return rc;
+}
+"""
+
+
+class ClockTest(chaos.ChaosCase):
+    def setUp(self):
+        super().setUp()
+        compiler = shutil.which("clang-19") or shutil.which("cc")
+        self.assertTrue(compiler, "no C compiler")
+        self.write("clock.c", CLOCK)
+        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", "clock.so", "clock.c"],
+                       cwd=self.dir, check=True)
+        (self.dir / "offset").write_bytes(bytes(4096))
+        self.env.update(LD_PRELOAD=str(self.dir / "clock.so"), FAKE_CLOCK=str(self.dir / "offset"))
+
+    def jump(self, seconds):
+        with open(self.dir / "offset", "r+b") as file:
+            file.write(seconds.to_bytes(8, sys.byteorder, signed=True))
+
+    def shown_time(self):
+        """By the clock of the program."""
+        clock, = [check for check in self.json("doctor") if check["check"] == "clock"]
+        return datetime.datetime.fromisoformat(clock["detail"]).timestamp()
+
+    def test_clock_that_jumps_an_hour_both_ways_ends_nothing_and_delays_nothing(self):
+        self.write("clock.yaml", f"""
+version: 1
+name: clock
+timeout: 50m
+tasks:
+  long:
+    run: "{gate('long')}; date +%s > long.at"
+    timeout: 50m
+    deadline: 55m
+  again:
+    run: |
+      date +%s%N >> again.at
+      test $HEADWORKS_TRY -ge 4
+    retry: {{max_attempts: 4, initial: 1s, max: 1s, jitter: 0}}
+  short:
+    needs: [again]
+    run: "sleep 300"
+    timeout: 2s
+    allow_failure: true
+""")
+        engine = self.engine_up("--lease-ttl", "1s")
+        run = self.json("run", "clock.yaml", "--detach")["run"]
+        self.until_exists("long.here")
+        began = time.monotonic()
+        for delay in ("1s", "4s"):
+            self.hw("queue", "push", "q", "1", "--id", delay, "--delay", delay)
+        claims = self.json("queue", "pull", "q", "--wait", "10s", "--visibility", "30m")
+        for hours in (1, -1, 0):
+            self.jump(hours * 3600)
+            self.assertAlmostEqual(self.shown_time(), time.time() + hours * 3600, delta=300)
+            self.let_live(engine, 1.2)
+        self.until(lambda: self.states(run)["short"] == "failed", "the short one is at its timeout")
+        took = time.monotonic() - began
+        # Three delays and a timeout, and what it takes to run five commands.
+        self.assertGreater(took, 4.5)
+        self.assertLess(took, 30)
+        tries = [int(line) / 1e9 for line in self.lines("again.at")]
+        self.assertEqual(len(tries), 4)
+        for before, after in zip(tries, tries[1:]):
+            self.assertGreater(after - before, 0.95, tries)
+        self.assertEqual(self.states(run)["long"], "running", "nothing ended it")
+        self.assertEqual([item["id"] for item in claims], ["1s"])
+        late = self.json("queue", "pull", "q", "--wait", "10s", "--visibility", "30m")
+        self.assertEqual([item["id"] for item in late], ["4s"], "neither lost, nor given out twice")
+        self.write("long.go", "")
+        self.until(lambda: self.run_state(run) == "succeeded", "it ends")
+        for task in self.json("runs", "show", run)["tasks"]:
+            self.assertEqual(task["losses"], 0, task)
+        engine.send_signal(signal.SIGTERM)
+        self.ends(engine, OK)
 
 
 class CommandTest(chaos.ChaosCase):
