@@ -242,6 +242,25 @@ Result<CheckReport> Check(const std::string& path) {
   return report;
 }
 
+Status ForEachOutput(const std::string& path,
+                     const std::function<Status(const StoredOutput&)>& visit) {
+  HEADWORKS_ASSIGN(const Opened opened, OpenExisting(path));
+  if (opened.levels.schema == 0) return {};
+  Connection& c = *opened.connection;
+  HEADWORKS_TRY(c.Script("PRAGMA query_only = ON"));
+  return c.ForEach(
+      "SELECT t.tenant_id, t.run_no, r.run_id, t.task_no, t.output FROM task AS t JOIN run AS r "
+      "ON r.tenant_id = t.tenant_id AND r.run_no = t.run_no WHERE t.output IS NOT NULL "
+      "ORDER BY t.tenant_id, t.run_no, t.task_no",
+      [&](Row row) -> Status {
+        StoredOutput stored;
+        OwnedPayload output;
+        row.Read(stored.tenant, stored.run, stored.run_id, stored.task, output);
+        stored.output = output.bytes;
+        return visit(stored);
+      });
+}
+
 Result<BackupReport> Backup(const std::string& path, const std::string& target) {
   HEADWORKS_ASSIGN(const Opened opened, OpenExisting(path));
   const int fd = open(target.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

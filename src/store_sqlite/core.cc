@@ -25,6 +25,10 @@ Error CannotCreate(const std::string& path, int error) {
                  path);
 }
 
+Error NoDatabase(const std::string& path) {
+  return {Code::kNotFound, fmt::format("{}: there is no database here", path)};
+}
+
 /// SQLite would create them for everybody to read.
 Status CreatePrivateFile(const std::string& path) {
   std::error_code error;
@@ -77,10 +81,8 @@ Result<std::unique_ptr<Core>> Core::Open(const std::string& path, const Options&
     std::error_code error;
     if (path.empty()) return Error{Code::kInvalidArgument, "no path given for the database"};
     absolute = RealPath(path);
-    if (!options.create && !fs::exists(absolute, error)) {
-      return Error{Code::kNotFound, fmt::format("{}: there is no database here", absolute)};
-    }
-    HEADWORKS_TRY(CreatePrivateFile(absolute));
+    if (!options.create && !fs::exists(absolute, error)) return NoDatabase(absolute);
+    if (options.create) HEADWORKS_TRY(CreatePrivateFile(absolute));
   }
   std::unique_ptr<Core> core(new Core(std::move(absolute), options));
   HEADWORKS_TRY(core->OpenWriter());
@@ -114,11 +116,9 @@ Status Core::OpenWriter() {
   HEADWORKS_ASSIGN(writer_, OpenConnection("PRAGMA cell_size_check = ON"));
   // Before anything is written: the file may be somebody else's.
   const int program_level = Migrations().back().level;
-  auto levels = CheckLevels(*writer_, program_level);
-  if (!levels && levels.error().code == Code::kCorrupt) {
-    return Error{Code::kInvalidArgument, std::move(levels).error().message};
-  }
-  HEADWORKS_TRY(levels);
+  HEADWORKS_ASSIGN(const Levels levels, CheckLevels(*writer_, program_level));
+  // Whoever began to make it died, or is still at it.
+  if (!options_.create && levels.schema == 0) return NoDatabase(path_);
   if (sqlite3_db_readonly(writer_->handle(), "main") == 1) {
     return ToError(SQLITE_READONLY, "", 0, path_);
   }
@@ -137,7 +137,7 @@ Status Core::OpenWriter() {
                                             "PRAGMA journal_size_limit = {};",
                                             options_.cache_bytes / 1024, 2 * options_.wal_bytes)
                                     .c_str()));
-  if (levels->schema < program_level) HEADWORKS_TRY(ApplyMigrations(*writer_, Migrations()));
+  if (levels.schema < program_level) HEADWORKS_TRY(ApplyMigrations(*writer_, Migrations()));
   if (options_.vfs.empty()) {
     sqlite3_wal_hook(writer_->handle(), &Core::OnCommit, this);  // also ends automatic checkpoints
     checkpointer_ = std::jthread([this](const std::stop_token& stop) { CheckpointLoop(stop); });

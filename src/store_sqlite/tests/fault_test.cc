@@ -237,7 +237,7 @@ TEST(SqliteFaults, DamagedPagesAreCorruptAndNeverWrongAnswers) {
       ++found;
     }
     machine.vfs.Damage("db", 0, 100);
-    EXPECT_CODE(Open("db", {.vfs = machine.vfs.name()}), Code::kInvalidArgument);
+    EXPECT_CODE(Open("db", {.vfs = machine.vfs.name()}), Code::kCorrupt);
   }
   EXPECT_GT(found, 0);
 }

@@ -62,6 +62,14 @@ TEST(SqliteFile, MissingFileIsCreatedOnlyIfAsked) {
   EXPECT_OK(Open(folder.File("db"), {.create = false}));
 }
 
+TEST(SqliteFile, EmptyFileIsNoDatabaseForWhoeverCreatesNone) {
+  const ScratchFolder folder;
+  std::ofstream(folder.File("db")) << "";
+  EXPECT_CODE(Open(folder.File("db"), {.create = false}), Code::kNotFound);
+  EXPECT_EQ(fs::file_size(folder.File("db")), 0U);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.File("")), fs::directory_iterator()), 1);
+}
+
 TEST(SqliteFile, DatabaseOfAnotherProgramIsRefusedAndLeftAlone) {
   const ScratchFolder folder;
   Script(folder.File("db"), "CREATE TABLE photos (id INTEGER PRIMARY KEY)");
@@ -77,7 +85,8 @@ TEST(SqliteFile, WhatIsNoDatabaseIsRefusedAndLeftAlone) {
   const ScratchFolder folder;
   const std::string text(10'000, 'x');
   std::ofstream(folder.File("db")) << text;
-  EXPECT_CODE(Open(folder.File("db"), {}), Code::kInvalidArgument);
+  // It may have been one.
+  EXPECT_CODE(Open(folder.File("db"), {}), Code::kCorrupt);
   EXPECT_EQ(ContentOf(folder.File("db")), text);
   fs::create_directory(folder.File("folder"));
   EXPECT_CODE(Open(folder.File("folder"), {}), Code::kUnavailable);

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "headworks/base/ids.h"
 #include "headworks/base/result.h"
 
 /// What an operator does to a database file (`headworks db ...`).  All of them are kNotFound where
@@ -26,6 +29,20 @@ struct CheckReport {
 /// against rows.  Changes nothing; the engine may run meanwhile.  A file that cannot be read to the
 /// end is a problem in the report, not an error.
 Result<CheckReport> Check(const std::string& path);
+
+/// A task that left something.
+struct StoredOutput {
+  TenantId tenant;
+  RunNo run;
+  RunId run_id;
+  TaskNo task;
+  /// As the round wrote it; valid until the visit returns.
+  std::string_view output;
+};
+/// All that there are at one moment, in order of tenant, run and task, until `visit` fails; changes
+/// nothing, and the engine may run meanwhile.
+Status ForEachOutput(const std::string& path,
+                     const std::function<Status(const StoredOutput&)>& visit);
 
 struct BackupReport {
   std::int64_t bytes = 0;

@@ -24,7 +24,7 @@ struct Options {
   Clock* clock = nullptr;
   /// Null = silent.  Must outlive the database.
   Logger* logger = nullptr;
-  /// False: a missing file is kNotFound.
+  /// False: a missing file, or one in which nothing was made yet, is kNotFound and left so.
   bool create = true;
   /// How long a write waits for other processes that write.
   Duration busy_timeout = std::chrono::seconds(5);
@@ -64,9 +64,10 @@ class Database : public store::Database {
 ///   waits, a thread looks whether anything was committed.
 /// Threads.  All methods of all parts may be called concurrently; appends that wait for the same
 ///   commit share it.
-/// Errors.  kInvalidArgument: not a Headworks database.  kConflict: written by a newer program.
-///   kPermissionDenied: file or folder is read-only.  kNotFound: see `Options::create`.  After a
-///   flush to disk failed, all writes are kCorrupt: end the process, check the disk, start again.
+/// Errors.  kInvalidArgument: a database of another program.  kCorrupt: damaged, or no database.
+///   kConflict: written by a newer program.  kPermissionDenied: file or folder is read-only.
+///   kNotFound: see `Options::create`.  After a flush to disk failed, all writes are kCorrupt: end
+///   the process, check the disk, start again.
 Result<std::unique_ptr<Database>> Open(const std::string& path, const Options& options);
 
 /// The same as TaskQueue::Enqueue, as a part of the transaction that the caller has open on `db`, a
