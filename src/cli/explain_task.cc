@@ -182,10 +182,7 @@ void ExplainAdmission(const RunView& view, bool engine_live, std::vector<std::st
 void ExplainRun(const RunView& view, bool engine_live, Instant now,
                 std::vector<std::string>& lines) {
   const model::RunHeader& header = view.header;
-  if (!header.stuck_reason.empty())
-    lines.push_back(fmt::format("the run is stuck{}: {}; `headworks runs unstick {}` tries again",
-                                Ago(header.stuck_since, now), header.stuck_reason,
-                                header.run_no.value));
+  if (!header.stuck_reason.empty()) lines.push_back(ExplainStuck(header, now));
   if (header.paused_at != Instant{})
     lines.push_back(fmt::format("the run is paused{}; `headworks runs resume {}` lets it go on",
                                 Ago(header.paused_at, now), header.run_no.value));
@@ -272,6 +269,11 @@ void ExplainParked(const RunView& view, TaskNo task, Instant now, std::vector<st
 }
 
 }  // namespace
+
+std::string ExplainStuck(const model::RunHeader& header, Instant now) {
+  return fmt::format("the run is stuck{}: {}; `headworks runs unstick {}` tries again",
+                     Ago(header.stuck_since, now), header.stuck_reason, header.run_no.value);
+}
 
 std::vector<std::string> ExplainTask(const RunView& view, TaskNo task, bool engine_live,
                                      Instant now) {

@@ -43,9 +43,13 @@ Result<RunView> RunReader::ReadSummary(Runner& runner, std::string_view referenc
   if (!record) return NameStore(context_, std::move(record).error());
   view.header = std::move(record->header);
   if (workflow_ == nullptr || workflow_->version() != view.header.version) {
-    HEADWORKS_ASSIGN(const std::string text,
-                     runner.workflows().GetVersion(tenant_, view.header.version));
-    HEADWORKS_ASSIGN(workflow_, model::Workflow::FromCanonicalJson(text));
+    const auto text = runner.workflows().GetVersion(tenant_, view.header.version);
+    auto read = text ? model::Workflow::FromCanonicalJson(*text) : Error(text.error());
+    if (!read)
+      return Error{read.error().code,
+                   fmt::format("the workflow version of run {} cannot be read: {}",
+                               view.header.run_no.value, read.error().message)};
+    workflow_ = *std::move(read);
   }
   view.workflow = workflow_;
   return view;

@@ -118,6 +118,8 @@ std::string DescribeReason(const RunView& view, TaskNo no);
 /// "running", "paused", "cancelling", "stuck": the state and the flags in one word.
 std::string RunStateText(const model::RunHeader& header);
 
+/// Why a run that is parked as stuck is so, and what to do.
+std::string ExplainStuck(const model::RunHeader& header, Instant now);
 /// Why `task` is not running, line by line, from what the task itself says to what it waits for
 /// (I14).  `engine_live`: some process runs the tasks of this store.
 std::vector<std::string> ExplainTask(const RunView& view, TaskNo task, bool engine_live,

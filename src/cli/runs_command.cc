@@ -107,9 +107,22 @@ Result<std::vector<model::RunEventRecord>> ReadHistory(const Context& context, R
   return sorted;
 }
 
+/// Of a run whose tasks cannot be read: what its row says, if it is parked for that.
+Result<Exit> TellStuck(const Context& context, Runner& runner, const std::string& reference,
+                       const Error& why, Instant now) {
+  const auto run = runner.query().GetRun(context.tenant(), reference);
+  if (!run || run->header.stuck_reason.empty()) return why;
+  if (context.wants_table())
+    Print(fmt::format("run {}: {}\n", run->header.run_no.value, ExplainStuck(run->header, now)));
+  else
+    PrintValue(context.settings().output, RunJson(run->header));
+  return Exit::kOk;
+}
+
 Result<RunNo> Execute(const Context& context, Runner& runner, const RunCommandArgs& args) {
-  HEADWORKS_ASSIGN(const RunView view, RunReader(context).ReadSummary(runner, args.run));
-  const RunNo run = view.header.run_no;
+  const auto known = runner.query().GetRun(context.tenant(), args.run);
+  if (!known) return NameStore(context, known.error());
+  const RunNo run = known->header.run_no;
   control::Command command = MakeCommand(context, args.kind, run);
   command.rerun = args.rerun;
   command.task = args.task;
@@ -171,7 +184,9 @@ Result<Exit> ListRuns(const Context& context, const ListRunsArgs& args) {
 Result<Exit> ShowRun(const Context& context, const std::string& reference) {
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   const Instant now = context.clock.Now();
-  HEADWORKS_ASSIGN(const RunView view, RunReader(context).Read(*runner, reference, now));
+  const auto read = RunReader(context).Read(*runner, reference, now);
+  if (!read) return TellStuck(context, *runner, reference, read.error(), now);
+  const RunView& view = *read;
   if (context.wants_table()) {
     PrintRunTables(view, now);
     return Exit::kOk;
@@ -209,7 +224,9 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   const Instant now = context.clock.Now();
   RunReader reader(context);
-  HEADWORKS_ASSIGN(RunView view, reader.Read(*runner, run, now));
+  auto read = reader.Read(*runner, run, now);
+  if (!read) return TellStuck(context, *runner, run, read.error(), now);
+  RunView& view = *read;
   HEADWORKS_TRY(reader.ReadLimits(*runner, view));
   std::vector<TaskNo> tasks;
   if (task.empty()) {
@@ -221,6 +238,13 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
   const Terminal terminal = Terminal::Of(stdout, context.settings().color, context.environment);
   std::string text;
   json::array list;
+  if (task.empty() && !view.header.stuck_reason.empty()) {
+    const std::string line = ExplainStuck(view.header, now);
+    text = fmt::format("run {}: {}\n", view.header.run_no.value, terminal.Foreign(line));
+    list.emplace_back(json::object{{"run", view.header.run_no.value},
+                                   {"engine_live", !engine.empty()},
+                                   {"why", json::array{line}}});
+  }
   for (const TaskNo no : tasks) {
     const auto lines = ExplainTask(view, no, !engine.empty(), now);
     if (!text.empty()) text += '\n';
@@ -232,10 +256,10 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
   }
   const bool one = !task.empty() && view.workflow->task(tasks.front()).id == task;
   if (context.wants_table())
-    Print(!tasks.empty() ? text
-                         : fmt::format("no task of run {} failed; `headworks runs why {} TASK` is "
-                                       "about any task\n",
-                                       view.header.run_no.value, view.header.run_no.value));
+    Print(!text.empty() ? text
+                        : fmt::format("no task of run {} failed; `headworks runs why {} TASK` is "
+                                      "about any task\n",
+                                      view.header.run_no.value, view.header.run_no.value));
   else
     PrintValue(context.settings().output, one ? list.front() : json::value(std::move(list)));
   return Exit::kOk;

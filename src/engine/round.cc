@@ -99,7 +99,8 @@ bool Engine::TryCommit() {
     if (const auto stored = database_.runs().ReadGuard(mine.shard); !stored) {
       committed = Error(stored.error());
     } else if (stored->term != mine.term) {
-      committed = Error{Code::kLeaseLost, "another engine took over"};
+      committed = Error{Code::kLeaseLost, fmt::format("shard {}: term {} is over", mine.shard.value,
+                                                      mine.term.value)};
     } else {
       unknown = false;
       if (stored->round == mine.round) committed = {};
@@ -151,7 +152,9 @@ void Engine::SetAside(std::vector<Work> works) {
 
 void Engine::Lose(const Error& error) {
   lost_ = true;
-  stats_.trouble = error.message;
+  stats_.trouble = error.code == Code::kLeaseLost
+                       ? fmt::format("another engine took over ({})", error.message)
+                       : error.message;
   logger_.Error("this engine may not write any more; it stops", {{"error", error.message}});
   AnswerAll();
 }
@@ -223,17 +226,18 @@ void Engine::Park(const TenantId& tenant, RunNo run, const std::string& why,
 
 void Engine::MarkStuck() {
   const Stuck stuck = to_mark_.front();
-  auto image = database_.runs().LoadRun(stuck.tenant, stuck.run);
-  if (!image && image.error().code == Code::kUnavailable) {
+  // Its row alone: what is wrong may be with its tasks.
+  auto record = database_.query().GetRun(stuck.tenant, std::to_string(stuck.run.value));
+  if (!record && record.error().code == Code::kUnavailable) {
     mark_at_ = clock_.Monotonic() + kLongestRetry;
     return;
   }
   to_mark_.pop_front();
-  if (!image)
+  if (!record)
     return logger_.Error("stuck run cannot be read", {{"tenant", stuck.tenant.value},
                                                       {"run", std::to_string(stuck.run.value)},
-                                                      {"error", image.error().message}});
-  store::RunWrite write{.header = std::move(image->header)};
+                                                      {"error", record.error().message}});
+  store::RunWrite write{.header = std::move(record->header)};
   write.header.stuck_reason = stuck.why;
   write.header.stuck_since = clock_.Now();
   write.events.push_back({clock_.Now(), "stuck", "engine", stuck.why});

@@ -11,6 +11,12 @@ namespace {
 
 constexpr std::int64_t kMaxRunNoBlock = 4'096;
 
+Error IsStuck() {
+  return {Code::kConflict,
+          "the run is parked as stuck; `headworks runs why` says why, and `headworks runs unstick` "
+          "tries again"};
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const model::Workflow>> Engine::LoadWorkflow(const TenantId& tenant,
@@ -37,8 +43,7 @@ Engine::Slot& Engine::Insert(model::Run run) {
 }
 
 Status Engine::CheckLoadable(RunNo run) const {
-  if (stuck_works_.contains(run))
-    return Error{Code::kConflict, "the run is parked as stuck; see 'headworks runs unstick'"};
+  if (stuck_works_.contains(run)) return IsStuck();
   if (const auto why = unloadable_.find(run); why != unloadable_.end()) return Error(why->second);
   return {};
 }
@@ -64,13 +69,21 @@ Status Engine::CheckExecutors(const model::Workflow& workflow, const store::RunI
 Result<Engine::Slot*> Engine::Load(const TenantId& tenant, RunNo run, Instant now) {
   if (const auto found = slots_.find(run); found != slots_.end()) return found->second.get();
   HEADWORKS_TRY(CheckLoadable(run));
-  HEADWORKS_ASSIGN(auto image, database_.runs().LoadRun(tenant, run));
-  round_states_ += image.tasks.size() + kLoadStates;
-  if (!image.header.stuck_reason.empty()) {
+  auto image = database_.runs().LoadRun(tenant, run);
+  if (!image && image.error().code == Code::kCorrupt)
+    return ParkUnreadable(tenant, run, image.error());
+  HEADWORKS_TRY(image);
+  round_states_ += image->tasks.size() + kLoadStates;
+  if (!image->header.stuck_reason.empty()) {
     stuck_works_.try_emplace(run);
-    return Error{Code::kConflict, "the run is parked as stuck; see 'headworks runs unstick'"};
+    return IsStuck();
   }
-  return Build(std::move(image), now);
+  return Build(*std::move(image), now);
+}
+
+Error Engine::ParkUnreadable(const TenantId& tenant, RunNo run, const Error& why) {
+  Park(tenant, run, "it cannot be read: " + why.message, {});
+  return IsStuck();
 }
 
 Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
@@ -85,15 +98,15 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
   if (built)
     if (const auto known = CheckExecutors(**workflow, image, effects); !known)
       built = Error(known.error());
-  if (!built) {
-    if (built.error().code != Code::kUnavailable) {
-      logger_.Error("run cannot be loaded; it is left alone", {{"tenant", tenant.value},
-                                                               {"run", std::to_string(run.value)},
-                                                               {"error", built.error().message}});
-      unloadable_.insert_or_assign(run, built.error());
-    }
+  if (!built && built.error().code == Code::kConflict) {  // with this engine's configuration
+    logger_.Error("run cannot be loaded; it is left alone", {{"tenant", tenant.value},
+                                                             {"run", std::to_string(run.value)},
+                                                             {"error", built.error().message}});
+    unloadable_.insert_or_assign(run, built.error());
     return Error(built.error());
   }
+  if (!built && built.error().code == Code::kUnavailable) return Error(built.error());
+  if (!built) return ParkUnreadable(tenant, run, built.error());
   Slot& slot = Insert(std::move(*built));
   slot.listed = listed;
   slot.active = TakesPlace(slot.run);

@@ -1,4 +1,5 @@
 """Bad days, as users have them: full and read-only disks, signals at the wrong moment, pauses."""
+import contextlib
 import datetime
 import os
 import pathlib
@@ -6,6 +7,7 @@ import random
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -172,6 +174,52 @@ class SignalTest(chaos.ChaosCase):
         self.assertEqual(self.lines("ran"), ["a:1:1", "a:2:1", "b:3:1"])
         a = self.json("runs", "show", "1")["tasks"][0]
         self.assertEqual((a["tries"], a["losses"]), (1, 1), a)
+        self.nothing_is_left()
+
+
+class UnreadableTest(chaos.ChaosCase):
+    def change(self, sql, *values):
+        with contextlib.closing(sqlite3.connect(self.store)) as store, store:
+            store.execute(sql, values)
+
+    def test_run_whose_version_cannot_be_read_is_parked_and_others_go_on(self):
+        self.write("slow.yaml", SLOW)
+        self.write("other.yaml", SLOW.replace("name: slow", "name: other"))
+        engine = self.engine_up()
+        self.hw("run", "slow.yaml", "--detach")
+        self.hw("run", "other.yaml", "--detach")
+        self.until(lambda: len(self.lines("ran")) == 2, "both are under way")
+        engine.kill()
+        engine.wait()
+        with contextlib.closing(sqlite3.connect(self.store)) as store:
+            version, text = store.execute(
+                "SELECT v.version, v.canonical_json FROM workflow_version AS v JOIN run AS r "
+                "ON r.version = v.version WHERE r.run_no = 1").fetchone()
+        damaged = text[:len(text) // 2]
+        self.change("UPDATE workflow_version SET canonical_json = ? WHERE version = ?", damaged,
+                    version)
+        engine = self.engine_up()
+        self.until(lambda: self.json("runs", "list", "--state", "stuck"), "it is parked")
+        self.write("a.go", "")
+        self.until(lambda: self.run_state("2") == "succeeded", "the other goes on")
+        stuck, = self.json("runs", "list", "--state", "stuck")
+        self.assertEqual(stuck["run"], 1)
+        self.assertIn("cannot be read", stuck["stuck"])
+        for command in (["runs", "why", "1"], ["runs", "why", "1", "a"], ["runs", "show", "1"]):
+            said = self.hw(*command).stdout
+            self.assertIn("run 1: the run is stuck since", said)
+            self.assertIn("`headworks runs unstick 1` tries again", said)
+        self.assertIn("cannot be read", self.json("runs", "show", "1")["stuck"])
+        done = self.hw("runs", "unstick", "1", code=REFUSED)
+        self.assertIn("stuck", done.stderr)
+        self.change("UPDATE workflow_version SET canonical_json = ? WHERE version = ?", text, version)
+        self.hw("runs", "unstick", "1")
+        self.until(lambda: self.run_state("1") == "succeeded", "it goes on")
+        kinds = [event["kind"] for event in self.json("runs", "show", "1")["events"]]
+        self.assertEqual([kind for kind in kinds if "st" in kind and "uck" in kind],
+                         ["stuck", "stuck", "unstuck"])
+        engine.send_signal(signal.SIGTERM)
+        self.ends(engine, OK)
         self.nothing_is_left()
 
 

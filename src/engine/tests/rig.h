@@ -19,11 +19,13 @@ namespace headworks::engine {
 
 class ManualClock final : public Clock {
  public:
-  Instant Now() override { return Instant(std::chrono::hours(24)) + mono_; }
+  Instant Now() override { return wall_ + mono_; }
   Duration Monotonic() override { return mono_; }
   void Advance(Duration by) { mono_ += by; }
+  void JumpWall(Duration by) { wall_ += by; }
 
  private:
+  Instant wall_{std::chrono::hours(24)};
   Duration mono_{std::chrono::hours(1)};
 };
 

@@ -522,6 +522,8 @@ class Engine final : public executor::AttemptSink,
   /// The run in memory, loaded if need be; kConflict if it is parked as stuck.
   Result<Slot*> Load(const TenantId& tenant, RunNo run, Instant now);
   Status CheckLoadable(RunNo run) const;
+  /// Parks a run whose rows or version cannot be read; what whoever wanted it is told.
+  Error ParkUnreadable(const TenantId& tenant, RunNo run, const Error& why);
   Result<Slot*> Build(store::RunImage image, Instant now);
   /// What is known of a loaded run's live attempts; those that another incarnation handed out are
   /// asked about.
