@@ -569,10 +569,20 @@ Status CheckTogether(const LoadedSettings& loaded) {
   return {};
 }
 
-/// Set for the tasks, or read elsewhere: not settings, but no mistakes either.
+/// Read elsewhere, or set for tasks (docs/workflow-files.md), in which this program may run, too:
+/// not settings, but no mistakes either.
 constexpr std::string_view kOtherVariables[] = {
-    "HEADWORKS_CONFIG", "HEADWORKS_INPUT",   "HEADWORKS_OUTPUT",          "HEADWORKS_EPOCH",
-    "HEADWORKS_TRY",    "HEADWORKS_SCRATCH", "HEADWORKS_IDEMPOTENCY_KEY", "HEADWORKS_WORKER_TOKEN"};
+    "HEADWORKS_CONFIG",    "HEADWORKS_WORKER_TOKEN", "HEADWORKS_INPUT",
+    "HEADWORKS_OUTPUT",    "HEADWORKS_SCRATCH",      "HEADWORKS_RUN_ID",
+    "HEADWORKS_TASK",      "HEADWORKS_EPOCH",        "HEADWORKS_TRY",
+    "HEADWORKS_MAP_INDEX", "HEADWORKS_ATTEMPT",      "HEADWORKS_IDEMPOTENCY_KEY"};
+
+/// A value that a script takes, by the number of its place: HEADWORKS_V1, ...
+bool IsScriptValue(std::string_view name) {
+  constexpr std::string_view kPrefix = "HEADWORKS_V";
+  return name.size() > kPrefix.size() && name.starts_with(kPrefix) &&
+         name.find_first_not_of("0123456789", kPrefix.size()) == std::string_view::npos;
+}
 
 }  // namespace
 
@@ -640,7 +650,8 @@ std::vector<std::string> UnknownVariables(std::span<const std::string> variables
   std::vector<std::string> unknown;
   for (const std::string& variable : variables) {
     const std::string name = variable.substr(0, variable.find('='));
-    if (name.starts_with("HEADWORKS_") && !known.contains(name)) unknown.push_back(name);
+    if (name.starts_with("HEADWORKS_") && !known.contains(name) && !IsScriptValue(name))
+      unknown.push_back(name);
   }
   return unknown;
 }

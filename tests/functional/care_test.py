@@ -141,6 +141,24 @@ class ConfigTest(Case):
         done = self.hw("config", "check", "--config", path, code=USAGE)
         self.assertIn("mine.yaml:1: unknown setting 'tennant', did you mean 'tenant'?", done.stderr)
 
+    def test_check_knows_what_tasks_are_given(self):
+        self.write("inside.yaml", f"""
+version: 1
+name: inside
+params:
+  word: {{default: hello}}
+tasks:
+  a: {{run: "{self.program} config check; echo ${{{{ params.word }}}}; env > seen"}}
+  b:
+    run: {self.program} config check
+    env: {{HEADWORKS_STOER: x}}
+    needs: [a]
+""")
+        self.hw("run", "inside.yaml", code=FAILED)
+        self.assertEqual(self.states("@last"), {"a": "succeeded", "b": "failed"})
+        self.assertIn("HEADWORKS_STOER;", self.hw("runs", "logs", "@last", "b").stdout)
+        self.assertIn("HEADWORKS_V1=hello", (self.dir / "seen").read_text())
+
     def test_reference_page_is_what_the_program_says(self):
         page = (ROOT / "docs/configuration.md").read_text()
         self.assertEqual(page, self.hw("config", "docs").stdout,

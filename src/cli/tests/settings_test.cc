@@ -246,15 +246,19 @@ TEST_F(SettingsTest, EveryDefaultIsReadBackAsItIsShown) {
 }
 
 TEST_F(SettingsTest, VariablesThatMeanNothingAreFound) {
-  const std::vector<std::string> variables = {"HEADWORKS_STORE=x", "HEADWORKS_TRY=1",
-                                              "HEADWORKS_STOER=x", "PATH=/bin"};
-  EXPECT_EQ(UnknownVariables(variables), std::vector<std::string>{"HEADWORKS_STOER"});
+  const std::vector<std::string> variables = {
+      "HEADWORKS_STORE=x", "HEADWORKS_TRY=1", "HEADWORKS_STOER=x", "PATH=/bin",
+      "HEADWORKS_V12=x",   "HEADWORKS_V=x",   "HEADWORKS_VERY=x"};
+  EXPECT_EQ(UnknownVariables(variables),
+            (std::vector<std::string>{"HEADWORKS_STOER", "HEADWORKS_V", "HEADWORKS_VERY"}));
 }
 
 TEST(Settings, NoneReadsWhatTasksAreGiven) {
   for (const Setting& setting : AllSettings())
-    for (const char* variable : {"HEADWORKS_INPUT", "HEADWORKS_OUTPUT", "HEADWORKS_EPOCH",
-                                 "HEADWORKS_TRY", "HEADWORKS_SCRATCH", "HEADWORKS_IDEMPOTENCY_KEY"})
+    for (const char* variable :
+         {"HEADWORKS_INPUT", "HEADWORKS_OUTPUT", "HEADWORKS_EPOCH", "HEADWORKS_TRY",
+          "HEADWORKS_SCRATCH", "HEADWORKS_IDEMPOTENCY_KEY", "HEADWORKS_TASK", "HEADWORKS_RUN_ID",
+          "HEADWORKS_ATTEMPT", "HEADWORKS_MAP_INDEX"})
       EXPECT_NE(setting.EnvironmentName(), variable) << "a task could not call headworks";
 }
 
