@@ -42,6 +42,7 @@ class Follower {
       HEADWORKS_TRY(Look(began));
       if (model::IsTerminal(view_.header.state)) return Left(FollowEnd::kEnded);
       if (!view_.header.stuck_reason.empty()) return Left(FollowEnd::kStuck);
+      HEADWORKS_TRY(CheckEngine());
       HEADWORKS_TRY(TellOthers());
       HEADWORKS_TRY(TellWait(began));
       HEADWORKS_TRY(TakeOverIfAlone(began));
@@ -62,6 +63,17 @@ class Follower {
     if (!asked && asked.error().code != Code::kUnavailable && asked.error().code != Code::kConflict)
       return asked;
     return {};
+  }
+
+  Status CheckEngine() {
+    const Status works = runner_->CheckEngine();
+    if (works) return {};
+    return Error{
+        works.error().code,
+        fmt::format("{}; run {} goes on with the engine that has the store now, or with the "
+                    "next: `{}`",
+                    works.error().message, run_.value,
+                    CommandLine(context_, fmt::format("runs show {}", run_.value)))};
   }
 
   /// Reads and shows what is new.

@@ -216,6 +216,7 @@ Result<Exit> Up(const Context& context, const std::string& folder) {
   HealthWatch health;
   while (signals.interrupts() + signals.terminations() == 0) {
     signals.Wait(kLook, watched ? watched->fd() : -1);
+    HEADWORKS_TRY(runner->CheckEngine());  // nothing is left to drain
     if (watched) HEADWORKS_TRY(watched->Follow());
     lines.Print();
     for (const std::string& line : health.Look(*runner)) Print(line + "\n");

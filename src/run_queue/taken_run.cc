@@ -156,7 +156,8 @@ Result<RunHandle> TakenRun::Start(Runner& engine, const Task& task) {
 
 /// What is this host's trouble is another's to run, at no cost (I7).
 TakenRun::End TakenRun::CannotRun(const Error& error) {
-  troubled_ = error.code == Code::kUnavailable || error.code == Code::kConflict;
+  troubled_ = error.code == Code::kUnavailable || error.code == Code::kConflict ||
+              error.code == Code::kLeaseLost;
   return {troubled_ ? Kind::kHandBack : Kind::kNack, error.message};
 }
 

@@ -752,6 +752,17 @@ void Runner::StopCommandsAt(Duration at) {
   if (parts_->process_executor) parts_->process_executor->KillAllAt(at);
 }
 
+Status Runner::CheckEngine() const {
+  const Parts& p = *parts_;
+  if (!p.engine) return {};
+  const auto stats = p.engine->stats();
+  if (!stats.lost) return {};
+  return Error{Code::kLeaseLost,
+               fmt::format("{}: this process may not write here any more, and its engine has "
+                           "stopped: {}",
+                           p.path.empty() ? p.options.database_url : p.path, stats.trouble)};
+}
+
 std::vector<ServiceHealth> Runner::Health() const {
   const Parts& p = *parts_;
   std::vector<ServiceHealth> all;
@@ -854,7 +865,8 @@ Status Runner::Shutdown() {
       if (!idle) (void)Drain(std::chrono::seconds(5)).has_value();  // their last words are stored
       p.loop->Stop();
     }
-    if (p.roster) p.roster->Close();  // before another engine writes the same rows
+    // Before another engine writes the same rows; of one that is at it already, no more is said.
+    if (p.roster && !p.engine->stats().lost) p.roster->Close();
     if (auto closed = p.engine->Close(); !closed && status) status = closed;
   }
   p.alerter.reset();
@@ -900,6 +912,7 @@ Result<RunResult> RunHandle::Wait(Duration timeout) const {
         HEADWORKS_ASSIGN(result.failures, runner_->Failures(run_, header.version));
         return result;
       }
+      HEADWORKS_TRY(runner_->CheckEngine());
       if (!header.stuck_reason.empty())
         return Error{Code::kInternal, "the run is stuck: " + header.stuck_reason};
     }

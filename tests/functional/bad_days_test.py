@@ -177,6 +177,56 @@ class SignalTest(chaos.ChaosCase):
         self.nothing_is_left()
 
 
+class OwnerTest(chaos.ChaosCase):
+    """Who holds the store is the kernel's affair, as long as nobody removes the file of the lock."""
+
+    def term(self):
+        with contextlib.closing(sqlite3.connect(self.store)) as store:
+            return store.execute("SELECT max(term) FROM guard").fetchone()[0]
+
+    def taken_over(self, *command):
+        """Has an engine stopped for three leases and its store taken: (it, its successor)."""
+        self.write("slow.yaml", SLOW)
+        old = self.start(*command, "--lease-ttl", "1s")
+        if command[0] == "up":
+            self.until_said(old, "engine is up")
+            self.hw("run", "slow.yaml", "--detach")
+        self.until_exists("a.here")
+        old.send_signal(signal.SIGSTOP)
+        self.let_live(old, 3.1)
+        os.unlink(f"{self.store}.lock")
+        term = self.term()
+        new = self.start("up", "--lease-ttl", "1s")
+        self.until(lambda: self.term() > term, "another engine owns the store")
+        old.send_signal(signal.SIGCONT)
+        return old, new
+
+    def goes_on(self, new):
+        self.until_said(new, "engine is up")
+        self.write("a.go", "")
+        self.until(lambda: self.run_state() == "succeeded", "the run goes on")
+        self.assertEqual(self.lines("ran"), ["a:1:1", "a:2:1", "b:3:1"])
+        a = self.json("runs", "show", "1")["tasks"][0]
+        self.assertEqual((a["tries"], a["losses"]), (1, 1), a)
+        new.send_signal(signal.SIGTERM)
+        self.ends(new, OK)
+        self.nothing_is_left()
+
+    def test_engine_whose_store_was_taken_stops_and_is_unavailable(self):
+        old, new = self.taken_over("up")
+        said = self.ends(old, UNAVAILABLE)
+        self.assertIn(f"headworks: {self.store}: this process may not write here any more", said)
+        self.assertIn("another engine took over", said)
+        self.goes_on(new)
+
+    def test_run_whose_store_was_taken_says_where_it_goes_on(self):
+        old, new = self.taken_over("run", "slow.yaml")
+        said = self.ends(old, UNAVAILABLE)
+        self.assertIn(f"headworks: {self.store}: this process may not write here any more", said)
+        self.assertIn("`headworks runs show 1`", said)
+        self.goes_on(new)
+
+
 class UnreadableTest(chaos.ChaosCase):
     def change(self, sql, *values):
         with contextlib.closing(sqlite3.connect(self.store)) as store, store:

@@ -206,7 +206,8 @@ class RunHandle {
   RunNo run() const { return run_; }
   const RunId& run_id() const { return run_id_; }
 
-  /// Until the run ended, or kUnavailable after `timeout` (the run goes on).
+  /// Until the run ended, kUnavailable after `timeout` (the run goes on), or kLeaseLost (as
+  /// CheckEngine).
   Result<RunResult> Wait(Duration timeout = std::chrono::hours(24 * 365)) const;
   Result<model::RunHeader> Status() const;
   /// The output of a task as JSON text; empty = none (yet).  Of a matrix, name one instance.
@@ -307,6 +308,9 @@ class Runner {
   /// then.  They end as interrupted.  For runs that are somebody else's from then on.
   void StopCommandsAt(Duration at);
 
+  /// kLeaseLost once the engine has stopped for good: another one owns the database, or it cannot
+  /// be written safely any more.  Its runs go on with the next engine, and Shutdown alone is left.
+  Status CheckEngine() const;
   std::vector<ServiceHealth> Health() const;
   /// All metrics as they stand (docs/metrics.md).  Not while Shutdown is under way.
   std::vector<metrics::Family> Metrics() const;
