@@ -91,7 +91,7 @@ Result<Exit> ListAlerts(const Context& context, std::size_t limit) {
 }
 
 Result<Exit> TestAlert(const Context& context) {
-  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
+  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context, NoStore::kCreate));
   HEADWORKS_ASSIGN(const std::string engine, FindEngine(context));
   const Duration timeout =
       engine.empty() ? Duration() : context.options().alert_timeout + kAnswerTimeout;

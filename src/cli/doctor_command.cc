@@ -32,26 +32,6 @@ fs::path ExistingFolder(fs::path path) {
   return path;
 }
 
-Finding FindStore(const Context& context) {
-  const auto runner = AttachRunner(context);
-  if (!runner) return {"store", false, runner.error().message};
-  const auto runs = (*runner)->query().ListRuns(context.tenant(), {});
-  if (!runs) return {"store", false, NameStore(context, runs.error()).message};
-  return {
-      "store", true,
-      fmt::format("{} can be read, {}", StoreName(context.settings().runner),
-                  runs->empty() ? "no runs yet"
-                                : fmt::format("last run {}", runs->front().header.run_no.value))};
-}
-
-Finding CheckEngine(const Context& context) {
-  const auto engine = FindEngine(context);
-  if (!engine) return {"engine", false, engine.error().message};
-  return {"engine", true,
-          engine->empty() ? "none is running; one can start"
-                          : fmt::format("{} is the engine of this store", *engine)};
-}
-
 Finding FindSpace(const fs::path& folder) {
   constexpr std::uint64_t kLeast = std::uint64_t{256} << 20;
   struct statvfs disk{};
@@ -61,6 +41,64 @@ Finding FindSpace(const fs::path& folder) {
   return {"disk space", free >= kLeast,
           fmt::format("{} MiB free in {}{}", free >> 20, folder.string(),
                       free >= kLeast ? "" : "; make room, a full disk stops all runs")};
+}
+
+/// What the last run printed can be read; `db check` reads all of it.
+Finding FindLogs(const Context& context, Runner& runner, const model::RunHeader* last) {
+  const std::string path = StoreName(context.settings().runner) + "-logs";
+  std::error_code error;
+  const auto bytes = fs::file_size(path, error);
+  if (error) return {"logs", false, fmt::format("{}: {}", path, error.message())};
+  if (last != nullptr) {
+    const auto page =
+        runner.logs().Tail({.tenant = context.tenant(), .run = last->run_no, .max_lines = 100});
+    if (!page) return {"logs", false, page.error().message};
+  }
+  return {"logs", true, fmt::format("{} MiB in {}", bytes >> 20, path)};
+}
+
+Finding FindArtifacts(const Runner& runner) {
+  const fs::path folder = runner.options().artifact_dir;
+  std::error_code error;
+  const bool there = fs::exists(folder, error);
+  const fs::path nearest = ExistingFolder(folder);
+  if (access(nearest.c_str(), R_OK | W_OK | X_OK) != 0)
+    return {"artifacts", false, fmt::format("{}: {}", nearest.string(), std::strerror(errno))};
+  Finding space = FindSpace(nearest);
+  return {"artifacts", space.good,
+          there ? std::move(space.detail)
+                : fmt::format("none yet in {}; {}", folder.string(), space.detail)};
+}
+
+/// The database, and what belongs to it.
+void FindStore(const Context& context, std::vector<Finding>& findings) {
+  const auto runner = AttachRunner(context);
+  if (!runner) {
+    const bool none = runner.error().code == Code::kNotFound;
+    findings.push_back({"store", none, runner.error().message});
+    return;
+  }
+  const auto runs = (*runner)->query().ListRuns(context.tenant(), {.limit = 1});
+  if (!runs) {
+    findings.push_back({"store", false, NameStore(context, runs.error()).message});
+    return;
+  }
+  const model::RunHeader* const last = runs->empty() ? nullptr : &runs->front().header;
+  findings.push_back(
+      {"store", true,
+       fmt::format(
+           "{} can be read, {}", StoreName(context.settings().runner),
+           last == nullptr ? "no runs yet" : fmt::format("last run {}", last->run_no.value))});
+  findings.push_back(FindLogs(context, **runner, last));
+  findings.push_back(FindArtifacts(**runner));
+}
+
+Finding CheckEngine(const Context& context) {
+  const auto engine = FindEngine(context);
+  if (!engine) return {"engine", false, engine.error().message};
+  return {"engine", true,
+          engine->empty() ? "none is running; one can start"
+                          : fmt::format("{} is the engine of this store", *engine)};
 }
 
 /// What one durable commit costs: every hop of a run waits for it.
@@ -126,7 +164,7 @@ Result<Exit> Doctor(const Context& context) {
         ExistingFolder(fs::path(StoreName(context.settings().runner)).parent_path());
     findings.push_back(FindSpace(folder));
     findings.push_back(MeasureSync(context, folder));
-    findings.push_back(FindStore(context));
+    FindStore(context, findings);
     findings.push_back(CheckEngine(context));
   }
   findings.push_back(FindClock(context));

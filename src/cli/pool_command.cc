@@ -31,14 +31,15 @@ json::object PoolJson(const PoolView& pool) {
 }
 
 /// The store whose pools these commands are about.
-Result<std::unique_ptr<Runner>> OpenPools(const Context& context) {
+Result<std::unique_ptr<Runner>> OpenPools(const Context& context,
+                                          NoStore no_store = NoStore::kRefuse) {
   const auto& origins = context.loaded.origins;
   if (std::ranges::find(origins, "--pools") != origins.end())
     return Error{Code::kInvalidArgument,
                  "--pools declares pools for the engine that starts with it (`run`, `up`), and "
                  "`headworks pool` is about those of the store; leave it out, or declare a pool "
                  "with `headworks pool set NAME N`"};
-  return AttachRunner(context);
+  return AttachRunner(context, no_store);
 }
 
 /// A table shows how many permits are held, and not by which task.
@@ -60,7 +61,7 @@ Result<PoolView> FindPool(const Context& context, Runner& runner, const std::str
 }  // namespace
 
 Result<Exit> SetPool(const Context& context, const std::string& name, int limit) {
-  HEADWORKS_ASSIGN(const auto runner, OpenPools(context));
+  HEADWORKS_ASSIGN(const auto runner, OpenPools(context, NoStore::kCreate));
   HEADWORKS_TRY(runner->limits().SetPool(context.tenant(), name, limit, context.clock.Now()));
   HEADWORKS_ASSIGN(const PoolView pool, FindPool(context, *runner, name, NamesFor(context)));
   if (context.wants_table())

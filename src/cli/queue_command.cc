@@ -382,7 +382,7 @@ Result<Exit> PushItems(const Context& context, const QueueArgs& args) {
   HEADWORKS_ASSIGN(const std::string text, ReadPayload(args));
   HEADWORKS_ASSIGN(ItemMaker make, ItemMaker::Make(context, args));
   if (args.lines) HEADWORKS_TRY(CheckLines(context, args, text, make));
-  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
+  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context, NoStore::kCreate));
   Answers answers(context);
   std::vector<NewItem> batch;
   const auto push = [&]() -> Status {
@@ -611,7 +611,7 @@ Result<Exit> ConfigureQueue(const Context& context, const QueueArgs& args) {
   }
   if (args.max_attempts > 0) change.max_attempts = args.max_attempts;
   if (args.max_depth > 0) change.max_depth = args.max_depth;
-  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
+  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context, NoStore::kCreate));
   HEADWORKS_ASSIGN(const auto settings,
                    runner->queues().admin().Configure(context.tenant(), args.queue, change));
   if (context.wants_table())

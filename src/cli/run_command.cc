@@ -89,7 +89,9 @@ Result<std::vector<RunNo>> ResumableRuns(const Context& context, Runner& runner,
 
 Result<Exit> Resume(const Context& context, const model::Workflow& workflow) {
   OtherRuns others;
-  HEADWORKS_ASSIGN(auto runner, OpenOrAttach(context, others.Watch(context.options())));
+  RunnerOptions options = others.Watch(context.options());
+  options.create = false;
+  HEADWORKS_ASSIGN(auto runner, OpenOrAttach(context, options));
   HEADWORKS_ASSIGN(const auto runs, ResumableRuns(context, *runner, workflow));
   if (runs.empty())
     return Error{Code::kNotFound,
@@ -100,7 +102,7 @@ Result<Exit> Resume(const Context& context, const model::Workflow& workflow) {
   for (const RunNo run : runs) {
     HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
     if (runner == nullptr) {
-      HEADWORKS_ASSIGN(runner, OpenOrAttach(context, others.Watch(context.options())));
+      HEADWORKS_ASSIGN(runner, OpenOrAttach(context, options));
     }
     Note(fmt::format("resuming run {} of {}", run.value, workflow.name().workflow));
     HEADWORKS_ASSIGN(const Exit exit,

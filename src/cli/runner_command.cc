@@ -84,7 +84,7 @@ Result<Exit> PushRun(const Context& context, const RunArgs& args, const model::W
                         .queue_name = *args.to_queue,
                         .kwargs = CanonicalJson(Given(args, object.at("params").as_object())),
                         .input = CanonicalJson(object.at("input"))}));
-  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
+  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context, NoStore::kCreate));
   HEADWORKS_ASSIGN(const auto pushed, run_queue::Push(runner->queues().tasks(), context.tenant(),
                                                       task, args.priority));
   const std::string& id = task.fields().task_id;
@@ -102,7 +102,7 @@ Result<Exit> TakeRuns(const Context& context, const RunnerArgs& args) {
   HEADWORKS_ASSIGN(const auto options, OptionsOf(context, args));
   SystemRandom random;
   HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
-  HEADWORKS_ASSIGN(const auto store, AttachRunner(context));
+  HEADWORKS_ASSIGN(const auto store, AttachRunner(context, NoStore::kCreate));
   HEADWORKS_ASSIGN(const auto taker,
                    run_queue::RunTaker::Open(
                        options, {.queues = store->queues(),

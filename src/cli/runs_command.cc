@@ -269,7 +269,7 @@ Result<Exit> RerunAndFollow(const Context& context, const RunCommandArgs& args) 
   HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
   OtherRuns others;
   RunnerOptions options = others.Watch(context.options());
-  options.enable_recovery = false;
+  options.create = options.enable_recovery = false;
   HEADWORKS_ASSIGN(auto runner, OpenOrAttach(context, options));
   HEADWORKS_ASSIGN(RunView before, RunReader(context).ReadSummary(*runner, args.run));
   const bool listed = before.workflow->size() <= kMostListedTasks;

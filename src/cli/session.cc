@@ -49,9 +49,24 @@ Error NameStore(const Context& context, Error error) {
   return error;
 }
 
-Result<std::unique_ptr<Runner>> AttachRunner(const Context& context) {
-  auto runner = Runner::Attach(context.options());
-  if (!runner) return NameStore(context, std::move(runner).error());
+namespace {
+
+/// Why there is no runner.
+Error NotOpened(const Context& context, Error error) {
+  if (error.code != Code::kNotFound) return NameStore(context, std::move(error));
+  return {Code::kNotFound,
+          fmt::format("there is no store at {}; `headworks run FILE`, `up`, `workflow register` "
+                      "and `queue push` make one, and --store or HEADWORKS_STORE names another",
+                      StoreName(context.settings().runner))};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Runner>> AttachRunner(const Context& context, NoStore no_store) {
+  RunnerOptions options = context.options();
+  options.create = no_store == NoStore::kCreate;
+  auto runner = Runner::Attach(std::move(options));
+  if (!runner) return NotOpened(context, std::move(runner).error());
   return runner;
 }
 
@@ -59,11 +74,12 @@ Result<std::unique_ptr<Runner>> OpenOrAttach(const Context& context, const Runne
   auto runner = Runner::Open(options);
   if (runner) return runner;
   if (runner.error().code == Code::kConflict) return AttachRunner(context);
-  return NameStore(context, std::move(runner).error());
+  return NotOpened(context, std::move(runner).error());
 }
 
 RunnerOptions OptionsForCommands(const Context& context) {
   RunnerOptions options = context.options();
+  options.create = false;
   options.start_tasks = false;
   options.enable_recovery = false;
   return options;

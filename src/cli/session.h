@@ -33,8 +33,12 @@ inline constexpr Duration kAnswerTimeout = std::chrono::seconds(10);
 /// Silence after which it is found out whether the engine is still there.
 inline constexpr Duration kSilence = std::chrono::seconds(1);
 
-/// For reading, and for what needs no engine.
-Result<std::unique_ptr<Runner>> AttachRunner(const Context& context);
+/// What becomes of a command where there is no store yet: only what brings something makes one.
+enum class NoStore : unsigned char { kRefuse, kCreate };
+
+/// For reading, and for what needs no engine.  kNotFound: see NoStore.
+Result<std::unique_ptr<Runner>> AttachRunner(const Context& context,
+                                             NoStore no_store = NoStore::kRefuse);
 /// Becomes the engine of the store, or attaches to the process that is it.
 Result<std::unique_ptr<Runner>> OpenOrAttach(const Context& context, const RunnerOptions& options);
 /// For commands (cancel, rerun, ...): they are applied even if no engine is running, but then
@@ -45,7 +49,7 @@ Result<std::unique_ptr<Runner>> OpenForCommands(const Context& context);
 Result<RunNo> AskEngine(const Context& context, std::unique_ptr<Runner>& runner,
                         const RunnerOptions& options,
                         const std::function<Result<RunNo>(Runner&)>& ask);
-/// As the engine for commands: nothing is started.
+/// As the engine for commands: nothing is started, and no store made.
 RunnerOptions OptionsForCommands(const Context& context);
 /// The process that is the engine now, e.g. "process 4711 on host"; empty = none.  Changes nothing,
 /// not even when there is no store yet.

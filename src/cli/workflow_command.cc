@@ -22,7 +22,7 @@ Result<Exit> RegisterWorkflows(const Context& context, const std::vector<std::st
       Note("warning: " + has_functions.error().message);
     workflows.push_back(std::move(workflow));
   }
-  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
+  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context, NoStore::kCreate));
   json::array list;
   for (std::size_t i = 0; i < files.size(); ++i) {
     HEADWORKS_TRY(runner->Register(workflows[i], SourceOf(files[i])));

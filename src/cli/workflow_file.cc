@@ -24,11 +24,11 @@ constexpr JsonLimits kInputLimits{.max_bytes = std::size_t{1} << 20, .max_depth 
 /// Those of the configuration, and of the store if there is one.
 Result<model::PoolLimits> KnownPools(const Context& context) {
   const RunnerOptions& options = context.settings().runner;
-  std::error_code error;
-  if (!options.database_url.starts_with("sqlite:") || !fs::exists(StoreName(options), error))
-    return options.pools;
-  HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
-  return runner->Pools();
+  if (!options.database_url.starts_with("sqlite:")) return options.pools;
+  const auto runner = AttachRunner(context);
+  if (runner) return (*runner)->Pools();
+  if (runner.error().code == Code::kNotFound) return options.pools;
+  return Error(runner.error());
 }
 
 }  // namespace

@@ -316,7 +316,8 @@ Status Runner::Parts::OpenStores() {
     if (path.empty())
       return Error{Code::kInvalidArgument, "database_url 'sqlite:' needs a path: sqlite:PATH"};
     path = RealPath(path);
-    HEADWORKS_ASSIGN(auto opened, store_sqlite::Open(path, {.logger = logger}));
+    HEADWORKS_ASSIGN(auto opened,
+                     store_sqlite::Open(path, {.logger = logger, .create = options.create}));
     queues = &opened->queues();
     workers = &opened->workers();
     database = std::move(opened);

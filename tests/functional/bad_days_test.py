@@ -434,7 +434,7 @@ class CommandTest(chaos.ChaosCase):
         engine = self.start("run", "large.yaml")
 
         def counts():
-            runs = self.json("runs", "list")
+            runs = self.runs()
             return runs[0]["counts"] if runs else {}
         self.until(lambda: counts().get("succeeded", 0) >= DONE, "it is under way")
         peak = self.peak_memory(engine)

@@ -33,7 +33,8 @@ class WorkflowTest(Case):
         self.write("w/a.yaml", flow("a"))
         self.write("w/b.yaml", "version: 1\nname: b\ntasks: {}\nmistake: 1\n")
         self.hw("workflow", "register", "w", code=USAGE)
-        self.assertEqual(self.json("workflow", "list"), [])
+        self.hw("workflow", "list", code=NOT_FOUND)
+        self.assertFalse(self.store.exists())
         self.hw("workflow", "register", "none", code=NOT_FOUND)
 
     def test_disabled_workflow_starts_no_run(self):
@@ -116,6 +117,59 @@ class StoreTest(Case):
         self.engine_up()
         self.hw("db", "backup", "copy.db")
         self.assertEqual(len(self.json("runs", "list", "--store", "copy.db")), 1)
+
+
+class NoStoreTest(Case):
+    def made(self):
+        return sorted(str(path.relative_to(self.dir)) for path in self.dir.rglob("*")
+                      if not path.name.startswith("output-"))
+
+    def test_only_what_brings_something_makes_a_store(self):
+        self.write("one.yaml", flow("one"))
+        before = self.made()
+        for command in ("runs list", "runs show @last", "runs logs 1", "runs artifacts 1",
+                        "runs why 1", "runs cancel 1", "runs pause 1", "runs resume 1",
+                        "runs rerun 1", "runs rerun 1 --detach", "runs mark 1 a success",
+                        "runs unstick 1", "runs delete 1", "runs prune --older-than 1d",
+                        "run one.yaml --resume", "workflow list", "workflow show one",
+                        "workflow delete one", "workflow enable one", "workflow disable one",
+                        "pool list", "pool show p", "pool delete p", "alerts list",
+                        "workers list", "queue list q", "queue dead q", "queue pull q",
+                        "queue stats q", "db check", "db backup copy.db", "db vacuum",
+                        "db migrate"):
+            done = self.hw(*command.split(), code=NOT_FOUND)
+            self.assertIn(str(self.store), done.stderr, command)
+            self.assertEqual(self.made(), before, command)
+        done = self.hw("runs", "list", code=NOT_FOUND)
+        for way in ("headworks run FILE", "workflow register", "queue push", "HEADWORKS_STORE"):
+            self.assertIn(way, done.stderr)
+        # Neither do those that need none.
+        self.hw("workflow", "validate", "one.yaml")
+        self.hw("run", "one.yaml", "--dry-run")
+        self.hw("doctor")
+        self.assertEqual(self.made(), before)
+
+    def test_empty_file_is_no_store_yet(self):
+        self.store.parent.mkdir()
+        self.store.touch()
+        self.hw("runs", "list", code=NOT_FOUND)
+        self.assertEqual(self.store.stat().st_size, 0)
+        self.write("one.yaml", flow("one"))
+        self.hw("run", "one.yaml")
+        self.assertEqual(len(self.json("runs", "list")), 1)
+
+    def test_each_of_these_makes_one(self):
+        self.write("one.yaml", flow("one"))
+        for number, command in enumerate((["run", "one.yaml"], ["workflow", "register", "one.yaml"],
+                                          ["queue", "push", "q", "1"],
+                                          ["run", "one.yaml", "--to-queue", "q"],
+                                          ["pool", "set", "p", "1"])):
+            self.env["HEADWORKS_STORE"] = str(self.dir / f"{number}.db")
+            self.hw(*command)
+            self.hw("runs", "list")
+        self.env["HEADWORKS_STORE"] = str(self.store)
+        self.engine_up()
+        self.hw("runs", "list")
 
 
 class ConfigTest(Case):

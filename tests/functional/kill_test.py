@@ -5,7 +5,6 @@ many as fit, of engines that live up to S seconds each, in one store or several 
 have shapes made up here; with HEADWORKS_DAGS they have those recorded in that folder.
 """
 import argparse
-import json
 import os
 import random
 import re
@@ -17,7 +16,7 @@ import time
 
 import chaos
 import harness
-from harness import FAILED, NOT_FOUND, OK
+from harness import FAILED, OK
 
 OPTIONS = None  # set by main()
 # Runs that the engine has to work on at once, so that no kill meets an idle one.
@@ -44,15 +43,7 @@ class KillTest(chaos.ChaosCase):
         return ["run", self.started[key], "--start-key", key]
 
     def unfinished(self):
-        if not self.started:
-            return 0
-        found = subprocess.run(
-            [self.program, "runs", "list", "--state", "pending,running", "--limit", "1000", "-o", "json"],
-            cwd=self.dir, env=self.env, text=True, capture_output=True, timeout=harness.PATIENCE)
-        if found.returncode == NOT_FOUND:
-            return 0  # no engine has lived long enough to make the store
-        self.assertEqual(found.returncode, OK, found.stderr)
-        return len(json.loads(found.stdout))
+        return len(self.runs("--state", "pending,running", "--limit", "1000"))
 
     def start_engine(self):
         """Any of the commands that make an engine."""

@@ -47,6 +47,7 @@ class QueueKeyTest(harness.Case):
 
 class PoolTest(harness.Case):
     def test_pool_is_declared_shown_and_deleted(self):
+        self.hw("queue", "push", "mail", "1")
         self.assertIn("no pools", self.hw("pool", "list").stderr)
         self.hw("pool", "set", "gpu", 2)
         self.hw("pool", "set", "gpu", 3)

@@ -23,6 +23,7 @@ class LookTest(Case):
         self.write("bad.yaml", BAD_FLOW)
 
     def test_list_shows_newest_first_and_filters(self):
+        self.hw("workflow", "register", "fine.yaml")
         self.assertEqual(self.json("runs", "list"), [])
         first = self.json("run", "fine.yaml")["run"]
         bad = self.json("run", "bad.yaml", code=FAILED)["run"]

@@ -98,7 +98,7 @@ class WorkersByStoreTest(WorkersCase):
         self.assertEqual(len(self.lines("a.here")), 1)
 
     def test_a_worker_waits_for_its_engine(self):
-        self.hw("runs", "list")  # makes the store
+        self.hw("queue", "set", "mail", "--max-depth", "9")  # makes the store
         worker = self.worker("early", ready=False)
         self.until_said(worker, f"no answer from the engine of {self.store}")
         self.up()

@@ -59,6 +59,8 @@ struct RunnerOptions {
   /// Where the state lives: "sqlite:PATH", or "memory:" (nothing survives; for tests).
   /// Empty = DefaultDatabaseUrl().
   std::string database_url;
+  /// If false, and there is no database yet, Open and Attach are kNotFound and make nothing.
+  bool create = true;
   /// Whose runs this runner starts and sees; 1 to 100 letters, digits, `_`, `.` and `-`, as all
   /// names of tenants.
   std::string tenant = "public";
