@@ -423,7 +423,7 @@ class CommandTree {
     CLI::App& db = Group("db", "Look after the database");
     Leaf(db, "check", "Read all of it and say what is wrong", CheckStore);
     CLI::App& backup =
-        Leaf(db, "backup", "Copy it while it is in use",
+        Leaf(db, "backup", "Copy it, with logs and artifacts, while it is in use",
              [this](const Context& context) { return BackUpStore(context, target_); });
     backup.add_option("target", target_, "The new file")->required()->type_name("FILE");
     Leaf(db, "vacuum", "Give free space back to the disk", VacuumStore);

@@ -37,25 +37,32 @@ Result<Exit> Tell(const Context& context, std::string_view done, const Result<Ca
 }  // namespace
 
 Result<Exit> CheckStore(const Context& context) {
-  const auto report = CheckDatabase(context.settings().runner.database_url);
+  const auto report = CheckDatabase(context.settings().runner);
   if (!report) return NameStore(context, report.error());
   const bool sound = report->lines.empty();
   PrintReport(context, sound ? "no faults found" : "damaged", *report);
   if (sound) return Exit::kOk;
   return Error{Code::kCorrupt,
-               fmt::format("{} is damaged; restore a backup, or copy what can be read with "
-                           "`headworks db backup`",
+               fmt::format("{}, or what belongs to it, is damaged: restore a backup. Damaged logs "
+                           "can be moved away, and `headworks runs rerun` makes artifacts anew",
                            StoreName(context.settings().runner))};
 }
 
 Result<Exit> BackUpStore(const Context& context, const std::string& target) {
-  return Tell(context, fmt::format("copied to {}", target),
-              BackUpDatabase(context.settings().runner.database_url, target));
+  const auto report = BackUpDatabase(context.settings().runner, target);
+  if (!report) return NameStore(context, report.error());
+  PrintReport(context, fmt::format("copied to {}", target), *report);
+  if (report->lines.empty()) return Exit::kOk;
+  return Error{Code::kCorrupt,
+               fmt::format("{} lacks {} {} that could not be read; `headworks db check` of {} says "
+                           "why, and `headworks runs rerun` makes them anew",
+                           target, report->lines.size(),
+                           report->lines.size() == 1 ? "artifact" : "artifacts",
+                           StoreName(context.settings().runner))};
 }
 
 Result<Exit> VacuumStore(const Context& context) {
-  return Tell(context, "gave free space back",
-              VacuumDatabase(context.settings().runner.database_url));
+  return Tell(context, "gave free space back", VacuumDatabase(context.settings().runner));
 }
 
 Result<Exit> MigrateStore(const Context& context, bool dry_run) {

@@ -46,6 +46,7 @@
 #include "janitor.h"
 #include "lease_file.h"
 #include "metrics_table.h"
+#include "store_files.h"
 #include "store_resolver.h"
 #include "when_evaluator.h"
 #include "worker_roster.h"
@@ -321,9 +322,9 @@ Status Runner::Parts::OpenStores() {
     queues = &opened->queues();
     workers = &opened->workers();
     database = std::move(opened);
-    HEADWORKS_ASSIGN(logs, log_store_sqlite::OpenSqliteLogStore(path + "-logs"));
+    HEADWORKS_ASSIGN(logs, log_store_sqlite::OpenSqliteLogStore(LogsPath(path)));
     state_dir = path + "-state";
-    if (options.artifact_dir.empty()) options.artifact_dir = path + "-artifacts";
+    options.artifact_dir = ArtifactsPath(options, path);
   } else {
     return Error{Code::kInvalidArgument,
                  fmt::format("database_url '{}' is not known; write sqlite:PATH or memory:", url)};
@@ -353,13 +354,8 @@ void Runner::Parts::RemoveTraces(const DeletedRun& run) {
 
 /// What runs left that were deleted while nobody could remove it.
 void Runner::Parts::SweepArtifacts() {
-  const Status swept = artifacts->Sweep([this](const artifact_store::Owner& owner) -> Result<bool> {
-    if (closing) return Error{Code::kCancelled, "closing"};  // the next Open's
-    if (!own_artifacts) return true;                         // it may be another store's
-    const auto run = database->query().GetRun(owner.tenant, owner.run.value);
-    if (!run && run.error().code != Code::kNotFound) return Error(run.error());
-    return run.has_value();
-  });
+  const Status swept = headworks::SweepArtifacts(*artifacts, database->query(), own_artifacts,
+                                                 [this] { return closing.load(); });
   if (!swept && swept.error().code != Code::kCancelled)
     logger->Warning("artifacts of deleted runs cannot be removed",
                     {{"error", swept.error().message}});

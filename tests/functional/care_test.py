@@ -1,7 +1,9 @@
 """`workflow`, `up`, `tasks`, `db`, `config`, `doctor`, `completion`, `explain`."""
+import contextlib
 import os
+import shutil
 import signal
-import subprocess
+import sqlite3
 
 import harness
 from harness import (FAILED, NOT_FOUND, OK, PATIENCE, REFUSED, ROOT, UNAVAILABLE, USAGE, Case,
@@ -96,6 +98,11 @@ class StoreTest(Case):
         self.write("one.yaml", flow("one", "echo hi"))
         self.hw("run", "one.yaml")
 
+    def damage(self, path, offset=4096):
+        with open(path, "r+b") as file:
+            file.seek(offset)
+            file.write(b"\xff" * 8192)
+
     def test_check_backup_vacuum_migrate(self):
         self.hw("db", "check")
         self.hw("db", "migrate")
@@ -107,11 +114,72 @@ class StoreTest(Case):
         self.assertIn("copy.db", done.stderr)
 
     def test_damaged_store_is_found(self):
-        with open(self.store, "r+b") as file:
-            file.seek(4096)
-            file.write(b"\xff" * 8192)
+        self.damage(self.store)
         done = self.hw("db", "check", code=UNAVAILABLE)
         self.assertIn(str(self.store), done.stderr)
+
+    def test_damaged_first_page_is_unavailable_and_no_fault_of_the_command_line(self):
+        self.damage(self.store, 0)
+        before = self.store.read_bytes()
+        for command in (["run", "one.yaml"], ["up"], ["runs", "list"], ["runs", "cancel", "1"],
+                        ["workflow", "list"], ["db", "check"], ["db", "backup", "copy.db"],
+                        ["db", "vacuum"], ["queue", "push", "q", "1"]):
+            done = self.hw(*command, code=UNAVAILABLE)
+            self.assertIn(f"{self.store}: not a database, or its first page is damaged",
+                          done.stdout + done.stderr, command)
+        self.assertEqual(self.store.read_bytes(), before)
+
+    def test_damaged_logs_are_found_by_check_and_doctor(self):
+        self.damage(f"{self.store}-logs", 0)
+        done = self.hw("db", "check", code=UNAVAILABLE)
+        self.assertIn(f"{self.store}-logs", done.stdout)
+        done = self.hw("doctor", code=UNAVAILABLE)
+        self.assertRegex(done.stdout, rf"BAD +store .*{self.store}-logs")
+
+    def test_check_reads_every_line(self):
+        with contextlib.closing(sqlite3.connect(f"{self.store}-logs")) as logs, logs:
+            logs.execute("UPDATE chunk SET data = X'ff'")
+        done = self.hw("db", "check", code=UNAVAILABLE)
+        self.assertIn("lines of run 1 of tenant public, task number 0, epoch 1, are damaged",
+                      done.stdout)
+
+    def test_doctor_looks_at_logs_and_artifacts(self):
+        checks = {check["check"]: check for check in self.json("doctor")}
+        self.assertIn(f"{self.store}-logs", checks["logs"]["detail"])
+        self.assertIn(f"none yet in {self.store}-artifacts", checks["artifacts"]["detail"])
+        os.truncate(f"{self.store}-logs", 0)
+        os.unlink(f"{self.store}-logs")
+        os.symlink(self.dir, f"{self.store}-logs")
+        done = self.hw("doctor", code=UNAVAILABLE)
+        self.assertRegex(done.stdout, rf"BAD +store .*{self.store}-logs")
+
+    def test_backup_is_a_store_with_lines_and_artifacts(self):
+        self.write("left.yaml", "version: 1\nname: left\ntasks:\n  a:\n    run: echo hello | tee x\n"
+                                "    artifacts: {x: x}\n")
+        self.hw("run", "left.yaml")
+        figures = self.json("db", "backup", "copy.db")
+        self.assertEqual(figures["artifacts"], 1)
+        self.assertGreater(figures["log_bytes"], 0)
+        shutil.rmtree(self.store.parent)
+        self.assertEqual(self.hw("runs", "logs", "2", "a", "--store", "copy.db").stdout, "hello\n")
+        self.hw("runs", "artifacts", "2", "a", "x", "--to", "y", "--store", "copy.db")
+        self.assertEqual((self.dir / "y").read_text(), "hello\n")
+        self.assertEqual(self.json("db", "check", "--store", "copy.db")["artifacts"], 1)
+        # What is missing from a store is missing from its backup, and said.
+        shutil.rmtree(self.dir / "copy.db-artifacts")
+        done = self.hw("db", "check", "--store", "copy.db", code=UNAVAILABLE)
+        self.assertIn("run 2, task number 0: artifact 'x'", done.stdout)
+        done = self.hw("db", "backup", "second.db", "--store", "copy.db", code=UNAVAILABLE)
+        self.assertIn("second.db lacks 1 artifact", done.stderr)
+        self.hw("runs", "show", "2", "--store", "second.db")
+
+    def test_vacuum_gives_back_the_space_of_deleted_lines(self):
+        self.write("loud.yaml", flow("loud", "seq 1 200000"))
+        self.hw("run", "loud.yaml")
+        self.hw("runs", "delete", "2")
+        figures = self.json("db", "vacuum")
+        self.assertLess(figures["log_bytes_after"], figures["log_bytes_before"] / 4)
+        self.assertEqual(os.path.getsize(f"{self.store}-logs"), figures["log_bytes_after"])
 
     def test_backup_while_an_engine_works(self):
         self.engine_up()
