@@ -130,4 +130,22 @@ std::string FormatBytes(std::uint64_t bytes) {
   return fmt::format("{}", bytes);
 }
 
+std::string FormatExactly(Duration duration) {
+  using std::chrono::days, std::chrono::hours, std::chrono::minutes, std::chrono::seconds,
+      std::chrono::milliseconds, std::chrono::microseconds;
+  static constexpr std::array<std::pair<Duration, std::string_view>, 6> kUnits{
+      {{days(1), "d"},
+       {hours(1), "h"},
+       {minutes(1), "m"},
+       {seconds(1), "s"},
+       {milliseconds(1), "ms"},
+       {microseconds(1), "us"}}};
+  std::string text;
+  for (const auto& [unit, name] : kUnits) {
+    if (duration / unit != 0) text += fmt::format("{}{}", duration / unit, name);
+    duration %= unit;
+  }
+  return text.empty() ? "0s" : text;
+}
+
 }  // namespace headworks

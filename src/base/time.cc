@@ -50,6 +50,7 @@ std::string FormatInstant(Instant instant) {
 std::string FormatDuration(Duration duration) {
   const auto us = duration.count();
   if (us < 0) return "-" + FormatDuration(-duration);
+  if (us == 0) return "0s";
   if (us < 1'000) return fmt::format("{}us", us);
   if (us < 1'000'000) return fmt::format("{}ms", us / 1'000);
   if (us < 60'000'000) {
@@ -68,6 +69,10 @@ Result<Duration> ParseDuration(std::string_view text) {
                              text, why)};
   };
   if (text.empty()) return bad("it is empty");
+  if (text.find(' ') != std::string_view::npos) return bad("it has a blank in it");
+  if (text.starts_with('-')) return bad("it is negative");
+  if (text.find('.') != std::string_view::npos)
+    return bad("a fraction takes a smaller unit, 1s500ms for one and a half seconds");
   Duration sum(0);
   for (std::string_view rest = text; !rest.empty();) {
     std::int64_t number = 0;
@@ -76,7 +81,8 @@ Result<Duration> ParseDuration(std::string_view text) {
     if (ec != std::errc() || number < 0) return bad("a number must come before each unit");
     rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
     const auto [length, unit] = UnitAt(rest);
-    if (length == 0) return bad(rest.empty() ? "the unit is missing" : "the unit is unknown");
+    if (length == 0)
+      return bad(rest.empty() ? "the unit is missing" : "the units are us, ms, s, m, h and d");
     if (number > kLongest / unit) return bad("it is longer than 10 years");
     sum += number * unit;
     if (sum > kLongest) return bad("it is longer than 10 years");

@@ -39,6 +39,11 @@ std::string Join(std::string_view at, std::string_view key) {
   return at.empty() ? std::string(key) : fmt::format("{}.{}", at, key);
 }
 
+/// As a file says it; only programs can say less than nothing.
+std::string Written(Duration duration) {
+  return duration < Duration(0) ? "a negative time" : FormatExactly(duration);
+}
+
 class FieldChecker {
  public:
   FieldChecker(const WorkflowDefinition& definition, FaultList& faults)
@@ -80,8 +85,8 @@ void FieldChecker::Range(std::string_view at, std::string_view key, Duration val
                          Duration least) {
   if (value < least || value > kLongest)
     faults_.Add("HW1111", Join(at, key),
-                fmt::format("{} is out of range: it must be {} to 10 years", FormatDuration(value),
-                            FormatDuration(least)));
+                fmt::format("{} is out of range: it must be {} 10 years", Written(value),
+                            least > Duration(0) ? "more than 0s, and at most" : "0s to"));
 }
 
 void FieldChecker::Text(std::string_view at, std::string_view key, std::string_view text) {
@@ -203,7 +208,7 @@ void FieldChecker::CheckRetry(const std::string& at, const RetryPolicy& retry) {
   if (retry.initial > retry.max && retry.max >= Duration(0))
     faults_.Add("HW1111", at + ".initial",
                 fmt::format("{} is above retry.max, {}; lower it or raise max",
-                            FormatDuration(retry.initial), FormatDuration(retry.max)));
+                            Written(retry.initial), Written(retry.max)));
   CheckCondition(at + ".when", retry.when);
   CheckCondition(at + ".unless", retry.unless);
   if (!(retry.jitter >= 0 && retry.jitter <= 1))  // so that NaN is refused too

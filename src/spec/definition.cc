@@ -16,25 +16,6 @@ namespace {
 
 namespace json = boost::json;
 
-/// Exactly, as a file says it: "1h30m", "1s500ms".
-std::string Exactly(Duration duration) {
-  using std::chrono::microseconds, std::chrono::milliseconds, std::chrono::seconds,
-      std::chrono::minutes, std::chrono::hours, std::chrono::days;
-  static constexpr std::array<std::pair<Duration, std::string_view>, 6> kUnits{
-      {{days(1), "d"},
-       {hours(1), "h"},
-       {minutes(1), "m"},
-       {seconds(1), "s"},
-       {milliseconds(1), "ms"},
-       {microseconds(1), "us"}}};
-  std::string text;
-  for (const auto& [unit, name] : kUnits) {
-    if (duration / unit != 0) text += fmt::format("{}{}", duration / unit, name);
-    duration %= unit;
-  }
-  return text.empty() ? "0s" : text;
-}
-
 json::array List(const std::vector<std::string>& texts) {
   return json::array(texts.begin(), texts.end());
 }
@@ -44,7 +25,7 @@ void AddText(json::object& object, std::string_view key, const std::string& text
   if (!text.empty()) object[key] = text;
 }
 void AddTime(json::object& object, std::string_view key, Duration duration) {
-  if (duration > Duration(0)) object[key] = Exactly(duration);
+  if (duration > Duration(0)) object[key] = FormatExactly(duration);
 }
 void AddList(json::object& object, std::string_view key, const std::vector<std::string>& texts) {
   if (!texts.empty()) object[key] = List(texts);
@@ -79,7 +60,7 @@ json::object ConcurrencyJson(const model::Concurrency& concurrency) {
   if (concurrency.limit > 0) object["limit"] = concurrency.limit;
   object["on_conflict"] = kNames.at(static_cast<std::size_t>(concurrency.on_conflict));
   if (concurrency.rate > 0)
-    object["rate"] = {{"limit", concurrency.rate}, {"per", Exactly(concurrency.rate_per)}};
+    object["rate"] = {{"limit", concurrency.rate}, {"per", FormatExactly(concurrency.rate_per)}};
   return object;
 }
 
@@ -102,8 +83,8 @@ json::object RetryJson(const model::Task& task, bool effective) {
   };
   add("max_attempts", Gap::kMaxAttempts, retry.max_attempts);
   add("backoff", Gap::kBackoff, kBackoffs.at(static_cast<std::size_t>(retry.backoff)));
-  add("initial", Gap::kInitial, Exactly(retry.initial));
-  add("max", Gap::kMax, Exactly(retry.max));
+  add("initial", Gap::kInitial, FormatExactly(retry.initial));
+  add("max", Gap::kMax, FormatExactly(retry.max));
   add("jitter", Gap::kJitter, retry.jitter);
   add("max_losses", Gap::kMaxLosses, retry.max_losses);
   if (retry.when) object["when"] = ConditionJson(*retry.when);
@@ -261,11 +242,11 @@ json::object TaskJson(const model::Workflow& workflow, const std::vector<TaskNo>
   AddMap(object, "artifacts", task.artifacts);
   if (json::object retry = RetryJson(task, effective); !retry.empty())
     object["retry"] = std::move(retry);
-  if (effective || task.Says(model::Gap::kTimeout)) object["timeout"] = Exactly(task.timeout);
+  if (effective || task.Says(model::Gap::kTimeout)) object["timeout"] = FormatExactly(task.timeout);
   AddTime(object, "start_timeout", task.start_timeout);
   AddResources(object, task.resources);
   AddTime(object, "deadline", task.deadline);
-  object["grace"] = Exactly(task.grace);
+  object["grace"] = FormatExactly(task.grace);
   object["priority"] = task.priority;
   AddText(object, "pool", task.pool);
   if (!task.pool.empty()) object["weight"] = task.weight;
@@ -316,7 +297,7 @@ json::object DefinitionJson(const model::Workflow& workflow, Detail detail) {
         tasks[task.group] = TaskJson(workflow, instances.at(task.group), effective);
     }
   }
-  object["finally_timeout"] = Exactly(definition.finally_timeout);
+  object["finally_timeout"] = FormatExactly(definition.finally_timeout);
   return object;
 }
 

@@ -192,7 +192,7 @@ tasks:
         summary = out[:out.index("retry with")].rpartition("\ntask a[")[2]
         self.assertIn("(pending_timeout)\n  attempt ", summary)
         self.assertIn("has not started within 1us; ", summary)
-        self.assertIn("start_timeout in the file, or with --pending-timeout (now 0us)", summary)
+        self.assertIn("start_timeout in the file, or with --pending-timeout (now 0s)", summary)
         failed = [task["task"] for task in self.json("runs", "show", "1")["tasks"]
                   if task["reason"] == "pending_timeout"]
         self.assertTrue(failed)

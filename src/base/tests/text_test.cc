@@ -51,5 +51,11 @@ TEST(Text, BytesCarryTheirUnitAndAreBounded) {
   EXPECT_EQ(FormatBytes(std::uint64_t{3} << 30), "3GiB");
 }
 
+TEST(Text, DurationsAreWrittenWithoutLoss) {
+  for (const char* text : {"0s", "1us", "1s500ms", "5m1s", "1h30m", "3653d", "2d1h1m1s1ms1us"})
+    EXPECT_EQ(FormatExactly(*ParseDuration(text)), text);
+  EXPECT_EQ(FormatExactly(*ParseDuration("90m")), "1h30m");
+}
+
 }  // namespace
 }  // namespace headworks

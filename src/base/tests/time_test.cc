@@ -32,6 +32,7 @@ TEST(Time, FormatsUtcWithSixDigits) {
 }
 
 TEST(Time, FormatsDurationsForPeople) {
+  EXPECT_EQ(FormatDuration(0s), "0s");
   EXPECT_EQ(FormatDuration(850ms), "850ms");
   EXPECT_EQ(FormatDuration(12'340ms), "12.3s");
   EXPECT_EQ(FormatDuration(245s), "4m05s");

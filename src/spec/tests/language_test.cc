@@ -135,7 +135,8 @@ TEST(Language, ConcurrencyIsTakenWithinItsBoundsAndWhereItDoesSomething) {
            {"rate: {limit: 0, per: 1h}", "HW1111 a rate of 0 lets nothing start"},
            {"rate: {limit: -1, per: 1h}", "HW1111 -1 is out of range: it must be 1 to 10000"},
            {"rate: {limit: 10001, per: 1h}", "HW1111 10001 is out of range: it must be 1 to 10000"},
-           {"rate: {limit: 1, per: 0s}", "HW1111 0us is out of range: it must be 1us to 10 years"},
+           {"rate: {limit: 1, per: 0s}",
+            "HW1111 0s is out of range: it must be more than 0s, and at most 10 years"},
            {"key: input.x", "HW1120 limits nothing; give it a limit or a rate"},
            {"rate: {limit: 1, per: 1h}, on_conflict: cancel_previous",
             "HW1120 cancel_previous does nothing with a rate alone"}}) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "headworks/base/result.h"
+#include "headworks/base/time.h"
 
 /// Text that people write: is it valid, and what did they mean.
 namespace headworks {
@@ -29,5 +30,8 @@ std::string DidYouMean(std::string_view word, std::span<const std::string_view> 
 Result<std::uint64_t> ParseBytes(std::string_view text);
 /// With the largest of these units that divides it, as ParseBytes reads it back.
 std::string FormatBytes(std::uint64_t bytes);
+
+/// Without loss, as ParseDuration reads it back: "1h30m", "1s500ms", "0s".  Not negative.
+std::string FormatExactly(Duration duration);
 
 }  // namespace headworks
