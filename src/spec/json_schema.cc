@@ -143,8 +143,16 @@ json::object KeySchema(const Key& key) {
   return schema;
 }
 
+/// No value will do; by `deprecationMessage` editors say why, and do not offer the key.
+json::object ReservedSchema(const ReservedKey& key) {
+  const std::string why = WhyReserved(key);
+  return {{"not", json::object{}}, {"description", why}, {"deprecationMessage", why}};
+}
+
 json::object MapSchema(const KeyMap& map, bool only_defaults) {
   json::object properties;
+  for (const ReservedKey& key : ReservedKeys())
+    if (map.name == "workflow" || map.name == "task") properties[key.name] = ReservedSchema(key);
   json::array required;
   for (const Key* key : map.keys) {
     if (only_defaults && !key->in_defaults) continue;

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -696,8 +698,9 @@ constexpr auto kReserved = std::to_array<ReservedKey>({
     {"image", "comes with containers", "call docker or podman in the command"},
     {"container", "comes with containers", "call docker or podman in the command"},
     {"secrets", "comes with the secret store", "name the variable under inherit_env"},
-    {"notify", "comes with notifications", "add a task under finally that tells"},
-    {"foreach", "comes with mapped tasks", "matrix takes values that the file lists"},
+    {"notify", "comes with notifications",
+     "add a task under finally that tells, or set alert_command"},
+    {"foreach", "comes with mapped tasks", "use a matrix, whose values stand in the file"},
     {"workflow", "comes with workflows in workflows", "call `headworks run` in a task"},
     {"wait", "comes with waiting tasks", "let a task fail until it is time, and retry it"},
     {"http", "comes with HTTP tasks", "call curl in the command"},
@@ -772,6 +775,11 @@ std::span<const KeyMap> Language() {
               "What a task asks of the place where it runs.", kResourceKeys),
   };
   return kMaps;
+}
+
+std::string WhyReserved(const ReservedKey& key) {
+  return fmt::format("the key \"{}\" is reserved: it {}; until then {}", key.name, key.comes,
+                     key.until_then);
 }
 
 std::span<const ReservedKey> ReservedKeys() { return kReserved; }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -91,6 +92,9 @@ struct ReservedKey {
 };
 
 std::span<const ReservedKey> ReservedKeys();
+/// "the key "schedule" is reserved: it comes with the scheduler; until then let cron ...": what a
+/// file with it is told, and an editor shows.
+std::string WhyReserved(const ReservedKey& key);
 
 /// Names of the types of parameters and of declared outputs.
 std::span<const std::string_view> TypeNames();

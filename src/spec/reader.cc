@@ -108,9 +108,7 @@ void Reader::UnknownKey(NodeNo key, NodeNo value, std::span<const std::string_vi
   const std::span<const ReservedKey> reserved = ReservedKeys();
   if (const auto found = std::ranges::find(reserved, text, &ReservedKey::name);
       found != reserved.end())
-    return Fault("HW1007", key,
-                 fmt::format("the key {} is reserved: it {}; until then {}", quoted, found->comes,
-                             found->until_then));
+    return Fault("HW1007", key, WhyReserved(*found));
   const std::string_view meant = MeantKey(text, here);
   Fault("HW1006", key,
         fmt::format("unknown key {}{}{}", quoted,

@@ -7,6 +7,7 @@ import hashlib
 import json
 import pathlib
 import queue
+import re
 import shutil
 import subprocess
 import sys
@@ -141,6 +142,20 @@ class EditorTest(Case):
         self.assertIn("nedes", " ".join(text for _, text in faults))
         self.assertIn("Tries in total", self.hover(uri, 6, 15))
         self.assertIn("A script for a shell", self.hover(uri, 5, 5))
+
+    def test_reserved_keys_say_what_they_come_with_as_the_validator_does(self):
+        text = "version: 1\nname: ahead\nschedule: '0 3 * * *'\ntasks:\n  a:\n    run: x\n    image: y\n"
+        uri, faults = self.open("ahead.yaml", text, faulty=True)
+        said = self.hw("workflow", "validate", "ahead.yaml", code=harness.USAGE).stderr
+        for line, column, key in ((3, 2, "schedule"), (7, 6, "image")):
+            why = re.search(f'HW1007 (the key "{key}" .*)', said)[1]
+            self.assertIn((line, why), faults)
+            # Markdown, as JSON: "`" has a backslash before it.
+            self.assertIn(json.dumps(why)[1:-1], self.hover(uri, line, column).replace("\\\\`", "`"))
+        half, _ = self.open("half.yaml", "version: 1\ntasks:\n  a:\n    run: x\n    im")
+        offered = self.server.ask("textDocument/completion", {
+            "textDocument": {"uri": half}, "position": {"line": 4, "character": 6}})
+        self.assertNotIn("image", [item["label"] for item in offered["items"]])
 
     def test_keys_are_completed(self):
         text = "version: 1\ntasks:\n  a:\n    run: x\n    trigger_rule: \n    all"

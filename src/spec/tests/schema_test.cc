@@ -8,6 +8,7 @@
 
 #include "headworks/base/json.h"
 #include "language.h"
+#include "parse.h"
 
 namespace headworks::spec {
 namespace {
@@ -43,7 +44,9 @@ TEST(JsonSchema, HasEveryKeyWithADescriptionAndNoOthers) {
     const json::object& described =
         map.name == "workflow" ? schema : schema.at("definitions").at(map.name).as_object();
     const json::object& properties = described.at("properties").as_object();
-    EXPECT_EQ(properties.size(), map.keys.size()) << map.name;
+    const bool has_reserved = map.name == "workflow" || map.name == "task";
+    EXPECT_EQ(properties.size(), map.keys.size() + (has_reserved ? ReservedKeys().size() : 0))
+        << map.name;
     EXPECT_EQ(described.at("additionalProperties"), false) << map.name;
     EXPECT_TRUE(described.at("patternProperties").as_object().contains("^x-"));
     for (const Key* key : map.keys)
@@ -56,6 +59,31 @@ TEST(JsonSchema, HasEveryKeyWithADescriptionAndNoOthers) {
   EXPECT_FALSE(
       schema.at("definitions").at("defaults").at("properties").as_object().contains("needs"));
   EXPECT_GT(CheckReferences(schema, schema.at("definitions").as_object()), 10);
+}
+
+TEST(JsonSchema, ReservedKeysAreRefusedInTheWordsOfTheValidator) {
+  const json::object schema = Schema();
+  const json::object& definitions = schema.at("definitions").as_object();
+  ASSERT_FALSE(ReservedKeys().empty());
+  for (const ReservedKey& key : ReservedKeys()) {
+    const std::string at_workflow =
+        MessageOf(fmt::format("version: 1\n{}: 1\ntasks: {{a: {{run: x}}}}\n", key.name));
+    const std::string at_task =
+        MessageOf(fmt::format("version: 1\ntasks: {{a: {{run: x, {}: 1}}}}\n", key.name));
+    for (const auto& [properties, said] :
+         {std::pair(schema.at("properties"), at_workflow),
+          std::pair(definitions.at("task").at("properties"), at_task),
+          std::pair(definitions.at("defaults").at("properties"), at_task)}) {
+      const json::object& property = properties.at(key.name).as_object();
+      EXPECT_EQ(property.at("not"), json::object{}) << "no value will do";
+      const std::string text(property.at("description").as_string());
+      EXPECT_TRUE(text.find("it comes with ") != std::string::npos &&
+                  text.find("; until then ") != std::string::npos)
+          << text;
+      EXPECT_NE(said.find("HW1007 " + text + "\n"), std::string::npos) << text << "\n" << said;
+      EXPECT_EQ(property.at("deprecationMessage"), property.at("description"));
+    }
+  }
 }
 
 TEST(ReferencePage, IsTheOneInTheDocumentation) {
