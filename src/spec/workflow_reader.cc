@@ -75,7 +75,7 @@ void Reader::Map(NodeNo map, T& into, bool in_defaults) {
               fmt::format("{} cannot stand under defaults; give it to each task", QuoteJson(text)));
       else
         ReadEntry(*entry, tree_.Value(map, i), into);
-    } else if (!text.starts_with("x-")) {
+    } else if (!text.starts_with("x-") && !tree_[key].faulty) {
       UnknownKey(key, tree_.Value(map, i), NamesOf<T>(in_defaults));
     }
   }

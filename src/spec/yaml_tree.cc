@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <tuple>
 #include <unordered_map>
 
 #include "headworks/base/check.h"
@@ -152,8 +153,11 @@ class YamlTreeBuilder {
                                        "text is meant",
                                        anchor)};
     if (found->second == kOpen)
-      Fail("HW1003", place, "this alias stands within what it names, which has no end");
+      Fail("HW1003", place,
+           "this alias stands within what it names, which has no end; name something "
+           "that is complete before it");
     CheckDepth(place, tree_.nodes_[found->second].height);
+    has_aliases_ = true;
     pending_.push_back(found->second);
   }
 
@@ -193,9 +197,12 @@ class YamlTreeBuilder {
   /// Whether there is one that is not taken.
   bool CheckTag(Place place, std::string_view tag) {
     if (tag.empty() || tag == "!") return false;
-    const bool standard = tag.starts_with("tag:") || tag.starts_with("!!");
+    constexpr std::string_view kStandard = "tag:yaml.org,2002:";
+    const bool standard = tag.starts_with(kStandard);
+    const std::string written =
+        standard ? fmt::format("!!{}", tag.substr(kStandard.size())) : std::string(tag);
     source_.Add("HW1005", place,
-                fmt::format("the tag {} is not taken; {}", QuoteJson(tag),
+                fmt::format("the tag {} is not taken; {}", QuoteJson(written),
                             standard ? "remove it (quotes make text of a number)"
                                      : "if an expression that begins with ! is meant, put all of "
                                        "it in quotes, else remove it"));
@@ -220,7 +227,8 @@ class YamlTreeBuilder {
   void Close();
   class KeyIndex;
   void NormalizeMap(std::size_t first);
-  void Merge(NodeNo value, std::vector<NodeNo>& merged);
+  void RefuseKey(NodeNo& key);
+  void Merge(NodeNo key, NodeNo value, std::vector<NodeNo>& merged);
 
   Source& source_;
   Marks& marks_;
@@ -231,13 +239,16 @@ class YamlTreeBuilder {
   std::vector<OpenContainer> open_;
   std::vector<NodeNo> pending_;  // complete nodes whose container is still open
   std::size_t merged_entries_ = 0;
+  bool has_aliases_ = false;
 };
 
 void YamlTreeBuilder::Close() {
   const OpenContainer container = open_.back();
   open_.pop_back();
+  // Before a node is referred to: it may add some.
+  if (tree_.nodes_[container.node].kind == YamlTree::Kind::kMap)
+    NormalizeMap(container.first_pending);
   YamlTree::Node& node = tree_.nodes_[container.node];
-  if (node.kind == YamlTree::Kind::kMap) NormalizeMap(container.first_pending);
   std::uint64_t weight = kWeightOfNode;
   std::uint8_t height = 0;
   for (std::size_t i = container.first_pending; i < pending_.size(); ++i) {
@@ -246,8 +257,11 @@ void YamlTreeBuilder::Close() {
   }
   if (weight > kMaxExpandedBytes)
     Fail("HW1003", node.place,
-         fmt::format("with its aliases written out this comes to more than {} MiB; use fewer",
-                     kMaxExpandedBytes >> 20));
+         fmt::format("{} comes to more than {} MiB; {}",
+                     has_aliases_ ? "with its aliases written out this"
+                                  : "with all lists, maps and values in it this",
+                     kMaxExpandedBytes >> 20,
+                     has_aliases_ ? "use fewer" : "move some of it into files of their own"));
   const std::size_t children = pending_.size() - container.first_pending;
   node.weight = static_cast<std::uint32_t>(weight);
   node.height = static_cast<std::uint8_t>(height + 1);
@@ -287,7 +301,9 @@ class YamlTreeBuilder::KeyIndex {
 /// Leaves in `pending_`, from `first` on, each key once; applies merge keys (`<<`): a key of the
 /// map itself wins, then the earlier merged one.
 void YamlTreeBuilder::NormalizeMap(std::size_t first) {
-  KeyIndex index;
+  for (std::size_t i = first; i + 1 < pending_.size(); i += 2)
+    if (tree_.nodes_[pending_[i]].kind != YamlTree::Kind::kScalar) RefuseKey(pending_[i]);
+  KeyIndex index;  // of texts, to which nothing is added from here on
   std::vector<NodeNo> merged;
   std::optional<Place> merge;
   std::size_t kept = first;
@@ -298,17 +314,16 @@ void YamlTreeBuilder::NormalizeMap(std::size_t first) {
     // The parser finds a missing value only at what follows it.
     if (YamlTree::Node& v = tree_.nodes_[value]; v.kind == YamlTree::Kind::kNull)
       v.place = node.place;
-    if (node.kind != YamlTree::Kind::kScalar) {
-      source_.Add("HW1005", node.place, "a key must be text; put it in quotes");
-    } else if (node.plain && tree_.Text(key) == "<<") {
+    if (node.plain && tree_.Text(key) == "<<") {
       if (merge)
         source_.Add("HW1004", node.place,
                     fmt::format("<< stands twice in this map, first in line {}, column {}; merge "
                                 "several maps by one list: <<: [*a, *b]",
                                 merge->line + 1, merge->byte + 1));
       merge = merge.value_or(node.place);
-      Merge(value, merged);
+      Merge(key, value, merged);
     } else if (const NodeNo* earlier = index.FindOrAdd(tree_.Text(key), key)) {
+      if (node.faulty) continue;
       const Place at = tree_.nodes_[*earlier].place;
       source_.Add("HW1004", node.place,
                   fmt::format("{} stands twice in this map, first in line {}, column {}; remove "
@@ -327,17 +342,42 @@ void YamlTreeBuilder::NormalizeMap(std::size_t first) {
   }
 }
 
-void YamlTreeBuilder::Merge(NodeNo value, std::vector<NodeNo>& merged) {
+/// Says why `key` is none, and puts a name in its place: what it stands for is read all the same,
+/// so that nobody says that it is missing.
+void YamlTreeBuilder::RefuseKey(NodeNo& key) {
+  YamlTree::Node name = tree_.nodes_[key];
+  source_.Add("HW1005", name.place,
+              name.kind == YamlTree::Kind::kNull
+                  ? "a key must be text, and this is nothing (null); give it a name, in quotes if "
+                    "that is \"null\""
+                  : "a key must be text, not a list or a map; put it in quotes");
+  name.kind = YamlTree::Kind::kScalar;
+  name.faulty = true;
+  name.begin = static_cast<std::uint32_t>(tree_.texts_.size());
+  constexpr std::string_view kName = "null";
+  name.size = static_cast<std::uint32_t>(kName.size());
+  tree_.texts_ += kName;
+  key = static_cast<NodeNo>(tree_.nodes_.size());
+  tree_.nodes_.push_back(name);
+}
+
+void YamlTreeBuilder::Merge(NodeNo key, NodeNo value, std::vector<NodeNo>& merged) {
   const auto add = [&](NodeNo no) {
     const YamlTree::Node& node = tree_.nodes_[no];
     if (node.kind != YamlTree::Kind::kMap) {
-      source_.Add("HW1005", node.place,
+      // What an alias names stands elsewhere and may be right there.
+      const Place at = tree_.nodes_[key].place;
+      const bool behind = std::tie(node.place.line, node.place.byte) > std::tie(at.line, at.byte);
+      source_.Add("HW1005", behind ? node.place : at,
                   "<< merges maps, and this is none; name a map, e.g. <<: *defaults");
       return;
     }
     merged_entries_ += node.size;
     if (merged_entries_ * kWeightOfMerged > kMaxExpandedBytes)
-      Fail("HW1003", node.place, "the file merges too much in all; use fewer merge keys");
+      Fail("HW1003", tree_.nodes_[key].place,
+           fmt::format("with this the merge keys (<<) of the file bring in more than {} entries; "
+                       "use fewer, or merge smaller maps",
+                       kMaxExpandedBytes / kWeightOfMerged));
     for (std::uint32_t i = 0; i < node.size; ++i) {
       merged.push_back(tree_.Key(no, i));
       merged.push_back(tree_.Value(no, i));
@@ -369,6 +409,9 @@ std::string HintOfFlow(Place& place, std::optional<Place> open, Source& source) 
     place = *open;
     return fmt::format("a {} is not closed", source.Line(open->line)[open->byte]);
   }
+  if (rest.starts_with('[') || rest.starts_with('{'))
+    return "a comma belongs between two entries, and within { } and [ ] quotes around a text with "
+           "a [ or { in it";
   return rest.starts_with(':') ? "text with ': ' or ', ' in it needs quotes here"
                                : "a comma belongs between two entries, and quotes around a text "
                                  "with ': ' or ', ' in it";

@@ -63,5 +63,21 @@ TEST(LargeFile, HundredThousandTasksTakeMemoryInProportionAndLessThanAGigabyte) 
   RecordProperty("allocations_per_task", static_cast<int>(large / 100'000));
 }
 
+TEST(LargeFile, WhatIsTooMuchIsSaidWithoutAWordOfAliasesWhereThereAreNone) {
+  // 65 bytes of weight each, in two of text.
+  const std::size_t values = kMaxExpandedBytes / 65 + 1;
+  std::string text = "version: 1\nx-list: [1";
+  text.reserve(2 * values + 100);
+  for (std::size_t i = 1; i < values; ++i) text += ",1";
+  text += "]\ntasks: {a: {run: x}}\n";
+  const auto refused = ParseWorkflow(text, "w.yaml", "/");
+  ASSERT_FALSE(refused);
+  const std::string& message = refused.error().message;
+  EXPECT_NE(message.find("HW1003 with all lists, maps and values in it this comes to more than 512 "
+                         "MiB"),
+            std::string::npos)
+      << message;
+}
+
 }  // namespace
 }  // namespace headworks::spec
