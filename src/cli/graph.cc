@@ -13,27 +13,34 @@ namespace headworks::cli {
 namespace {
 
 /// On one line, as long as a box can be.
-std::string Label(const std::string& text) { return FitToWidth(text, 48); }
+std::string Label(const std::string& text, model::TaskRole role) {
+  return FitToWidth(text, 48) + std::string(RoleMark(role));
+}
 
-/// One box per level: "3 tasks: a … c".
-Graph ByLevel(const model::Workflow& workflow, const std::vector<std::uint32_t>& levels,
-              std::size_t count) {
+/// One box per level of each section: "3 tasks: a … c".
+Graph ByLevel(const model::Workflow& workflow, const std::vector<std::uint32_t>& levels) {
+  struct Box {
+    std::uint32_t no = 0, tasks = 0, first = 0;
+  };
+  std::map<std::pair<model::TaskRole, std::uint32_t>, Box> boxes;
+  const auto box_of = [&](TaskNo no) -> Box& {
+    return boxes[{workflow.task(no).role, levels[no.value]}];
+  };
+  for (std::uint32_t no = 0; no < workflow.size(); ++no)
+    if (Box& box = box_of(TaskNo(no)); box.tasks++ == 0) box.first = no;
   Graph graph;
-  std::vector<std::uint32_t> tasks(count);
-  std::vector<std::uint32_t> first(count, workflow.size());
-  std::set<std::pair<std::uint32_t, std::uint32_t>> edges;
-  for (std::uint32_t no = 0; no < workflow.size(); ++no) {
-    const std::uint32_t level = levels[no];
-    ++tasks[level];
-    first[level] = std::min(first[level], no);
-    for (const TaskNo up : workflow.upstreams(TaskNo(no))) edges.insert({levels[up.value], level});
-  }
-  for (std::uint32_t level = 0; level < count; ++level) {
-    const std::string& id = workflow.task(TaskNo(first[level])).id;
+  for (auto& [key, box] : boxes) {
+    const auto& [role, level] = key;
+    box.no = static_cast<std::uint32_t>(graph.nodes.size());
+    const std::string& id = workflow.task(TaskNo(box.first)).id;
     graph.nodes.push_back(
-        {tasks[level] == 1 ? Label(id) : Label(fmt::format("{} tasks: {} …", tasks[level], id)),
-         level, model::TaskRole::kMain});
+        {Label(box.tasks == 1 ? id : fmt::format("{} tasks: {} …", box.tasks, id), role), level,
+         role});
   }
+  std::set<std::pair<std::uint32_t, std::uint32_t>> edges;
+  for (std::uint32_t no = 0; no < workflow.size(); ++no)
+    for (const TaskNo up : workflow.upstreams(TaskNo(no)))
+      edges.insert({box_of(up).no, box_of(TaskNo(no)).no});
   graph.edges.assign(edges.begin(), edges.end());
   return graph;
 }
@@ -53,6 +60,18 @@ std::string Escaped(std::string_view text, const std::map<char, std::string_view
 
 }  // namespace
 
+std::string_view RoleMark(model::TaskRole role) {
+  switch (role) {
+    case model::TaskRole::kOnCancel:
+      return " (on_cancel)";
+    case model::TaskRole::kFinally:
+      return " (finally)";
+    case model::TaskRole::kMain:
+      break;
+  }
+  return "";
+}
+
 Result<Graph> GraphOf(const model::Workflow& workflow) {
   const auto levels = Levels(workflow);
   Graph graph;
@@ -63,11 +82,11 @@ Result<Graph> GraphOf(const model::Workflow& workflow) {
                    fmt::format("{} tasks on {} levels are too many for a picture (at most {}); "
                                "`headworks workflow show -o json` lists them",
                                workflow.size(), count, kMostDrawn)};
-    graph = ByLevel(workflow, levels, count);
+    graph = ByLevel(workflow, levels);
   } else {
     for (std::uint32_t no = 0; no < workflow.size(); ++no) {
       const model::Task& task = workflow.task(TaskNo(no));
-      graph.nodes.push_back({Label(task.id), levels[no], task.role});
+      graph.nodes.push_back({Label(task.id, task.role), levels[no], task.role});
       for (const TaskNo up : workflow.upstreams(TaskNo(no))) graph.edges.emplace_back(up.value, no);
     }
   }

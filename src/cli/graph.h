@@ -15,7 +15,7 @@ namespace headworks::cli {
 /// What is drawn of a workflow: boxes and arrows.
 struct Graph {
   struct Node {
-    /// Of any characters.
+    /// Of any characters, with its mark.
     std::string label;
     /// Longest way from a root.
     std::uint32_t level = 0;
@@ -26,6 +26,9 @@ struct Graph {
   /// From, to: indices of nodes; always to a higher level.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
 };
+
+/// " (finally)", behind the ids of such tasks; those of the main section have none.
+std::string_view RoleMark(model::TaskRole role);
 
 /// Beyond so many tasks a picture shows one box per level; beyond so many levels there is none.
 inline constexpr std::size_t kMostDrawn = 1'000;

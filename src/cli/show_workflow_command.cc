@@ -64,7 +64,8 @@ std::string TreeText(const model::Workflow& workflow, const Graph& graph, bool u
   }
   const std::vector<model::TaskRun> tasks(workflow.size());
   for (const TreeRow& row : DrawTree(workflow, tasks, Fold::kNothing, utf8, 60)) {
-    text += row.branch + workflow.task(row.tasks.front()).id;
+    const model::Task& task = workflow.task(row.tasks.front());
+    text += fmt::format("{}{}{}", row.branch, task.id, RoleMark(task.role));
     std::vector<std::string_view> also;
     also.reserve(row.also_needs.size());
     for (const TaskNo up : row.also_needs) also.push_back(workflow.task(up).id);
@@ -90,7 +91,7 @@ std::string TaskTable(const model::Workflow& workflow) {
   Table table({"LEVEL", "TASK", "NEEDS", "RULE", "DOES"});
   for (std::uint32_t no = 0; no < workflow.size(); ++no) {
     const model::Task& task = workflow.task(TaskNo(no));
-    table.AddRow({fmt::format("{}", levels[no]), task.id,
+    table.AddRow({fmt::format("{}", levels[no]), fmt::format("{}{}", task.id, RoleMark(task.role)),
                   FitToWidth(fmt::format("{}", fmt::join(task.needs, ", ")), 40),
                   std::string(model::TriggerRuleName(task.trigger_rule)),
                   FitToWidth(DescribeAction(task), 60)});

@@ -208,13 +208,14 @@ tasks:
         def graph(kind):
             return self.hw("workflow", "show", file, "--graph", kind).stdout
 
-        self.assertEqual(graph("text"), "├─ a\n│  └─ b\n├─ undo\n└─ last\n")
+        self.assertEqual(graph("text"),
+                         "├─ a\n│  └─ b\n├─ undo (on_cancel)\n└─ last (finally)\n")
         self.assertIn("t0 --> t1\n", graph("mermaid"))
         self.assertIn("t0 -> t1;\n", graph("dot"))
         svg = ElementTree.fromstring(graph("svg"))
         space = "{http://www.w3.org/2000/svg}"
         self.assertEqual([text.text for text in svg.iter(space + "text")],
-                         ["everything", "a", "b", "undo", "last"])
+                         ["everything", "a", "b", "undo (on_cancel)", "last (finally)"])
         self.assertEqual(len(svg.findall(f".//{space}g/{space}path")), 1)
         self.hw("workflow", "show", file, "--graph", "png", code=USAGE)
 
@@ -262,6 +263,7 @@ class FormatTest(Case):
 
     def test_examples_are_formatted(self):
         files = sorted((ROOT / "examples").rglob("*.yaml"))
+        self.assertRegex(self.hw("workflow", "show", file).stdout, r"2 +last \(finally\) +all_success")
         files += sorted((ROOT / "src/cli/templates").glob("*.yaml"))
         self.assertGreater(len(files), 5)
         self.hw("workflow", "fmt", "--check", *files)

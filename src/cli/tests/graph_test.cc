@@ -41,6 +41,30 @@ TEST(Graph, MermaidAndDotNameTasksAndArrows) {
             "  t1 [label=\"b\"];\n  t0 -> t1;\n}\n");
 }
 
+TEST(Graph, EveryFormatMarksTasksThatRunAtTheEnd) {
+  model::WorkflowDefinition definition =
+      Make({{"a", {}}, {"undo", {}}, {"last", {}}})->definition();
+  definition.tasks[1].role = model::TaskRole::kOnCancel;
+  definition.tasks[2].role = model::TaskRole::kFinally;
+  const auto graph = GraphOf(**model::Workflow::Create(definition));
+  for (const std::string& text : {Mermaid(*graph), Dot(*graph), Svg(*graph)}) {
+    EXPECT_NE(text.find("undo (on_cancel)"), std::string::npos) << text;
+    EXPECT_NE(text.find("last (finally)"), std::string::npos) << text;
+    EXPECT_EQ(text.find("a ("), std::string::npos) << text;
+  }
+  // One box per level keeps them apart as well.
+  while (definition.tasks.size() <= kMostDrawn) {
+    model::Task task = definition.tasks[definition.tasks.size() % 3];
+    task.id += std::to_string(definition.tasks.size());
+    definition.tasks.push_back(std::move(task));
+  }
+  const auto large = GraphOf(**model::Workflow::Create(definition));
+  ASSERT_EQ(large->nodes.size(), 3U);
+  EXPECT_TRUE(large->nodes[0].label.starts_with("334 tasks: a"));
+  EXPECT_TRUE(large->nodes[1].label.ends_with("tasks: undo … (on_cancel)"));
+  EXPECT_TRUE(large->nodes[2].label.ends_with("tasks: last … (finally)"));
+}
+
 TEST(Graph, LabelsAreEscapedAsEachFormatWants) {
   Graph graph;
   graph.title = "t<&";
