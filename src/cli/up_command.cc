@@ -117,6 +117,11 @@ class Folder {
   Status RegisterAll() {
     HEADWORKS_ASSIGN(const auto files, ListWorkflowFiles(path_));
     if (files.empty()) Print(fmt::format("no workflow files in {} yet\n", path_));
+    if (const std::string below = FoldersBelow(path_); !below.empty())
+      Print(
+          fmt::format("sub-folders of {} are not looked at; there are files called like workflows "
+                      "in {}\n",
+                      path_, below));
     for (const std::string& file : files) HEADWORKS_TRY(Register(file));
     return {};
   }

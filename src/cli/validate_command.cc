@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <filesystem>
+#include <map>
 
 #include "commands.h"
 #include "headworks/spec/workflow_file.h"
@@ -55,6 +56,10 @@ Checked Check(const Context& context, const std::string& file) {
   return checked;
 }
 
+void Warn(Checked& checked, const std::string& text) {
+  checked.warning += (checked.warning.empty() ? "" : "\n") + text;
+}
+
 void PrintChecked(const Checked& checked) {
   for (const spec::Fault& fault : checked.faults) Note(fault.ToString() + "\n");
   if (!checked.unreadable.message.empty()) Note(checked.unreadable.message + "\n");
@@ -91,9 +96,18 @@ Result<Exit> ValidateWorkflows(const Context& context, const std::vector<std::st
   json::array list;
   std::size_t good = 0;
   std::size_t faults = 0;
-  bool missing = true;  // every file that is not good cannot be found
+  bool missing = true;                         // every file that is not good cannot be found
+  std::map<std::string, std::string> file_of;  // workflow → the first that defines it
   for (const std::string& file : files) {
-    const Checked checked = Check(context, file);
+    Checked checked = Check(context, file);
+    if (checked.workflow) {
+      const std::string& name = checked.workflow->name().workflow;
+      if (const auto& first = file_of.emplace(name, file).first->second; first != file)
+        Warn(checked,
+             fmt::format("workflow {} is defined by {} as well, and one name stands for one "
+                         "workflow: rename one",
+                         name, first));
+    }
     good += checked.workflow != nullptr;
     faults += checked.faults.size() + !checked.unreadable.message.empty();
     missing &= checked.workflow != nullptr || checked.unreadable.code == Code::kNotFound;

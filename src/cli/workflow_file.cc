@@ -8,11 +8,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <map>
+#include <set>
 
 #include "headworks/base/json.h"
 #include "headworks/base/text.h"
 #include "headworks/spec/workflow_file.h"
+#include "output.h"
 
 namespace headworks::cli {
 namespace {
@@ -120,6 +123,36 @@ Result<std::vector<std::string>> ListWorkflowFiles(const std::string& folder) {
   return files;
 }
 
+std::string FoldersBelow(const std::string& folder, const std::vector<std::string>& named) {
+  constexpr std::size_t kMostLookedAt = 10'000;
+  constexpr std::size_t kMostNamed = 5;
+  std::set<std::string> found;
+  std::error_code error;
+  std::size_t looked_at = 0;
+  for (fs::recursive_directory_iterator
+           entry(folder, fs::directory_options::skip_permission_denied, error),
+       end;
+       !error && entry != end && looked_at < kMostLookedAt; entry.increment(error), ++looked_at) {
+    const std::string name = entry->path().filename().string();
+    std::error_code gone;
+    if (entry->is_directory(gone)) {
+      if (name.starts_with('.')) entry.disable_recursion_pending();
+    } else if (entry.depth() > 0 && IsWorkflowFileName(name)) {
+      found.insert(entry->path().parent_path().string());
+    }
+  }
+  std::erase_if(found, [&](const std::string& below) {
+    std::error_code other;
+    return std::ranges::any_of(
+        named, [&](const std::string& path) { return fs::equivalent(path, below, other); });
+  });
+  const std::size_t told = std::min(found.size(), kMostNamed);
+  const auto last = std::next(found.begin(), static_cast<std::ptrdiff_t>(told));
+  std::string list = fmt::format("{}", fmt::join(found.begin(), last, ", "));
+  if (found.size() > told) list += fmt::format(" and {} more", found.size() - told);
+  return list;
+}
+
 Result<std::vector<std::string>> ExpandFolders(const std::vector<std::string>& arguments) {
   std::vector<std::string> files;
   for (const std::string& argument : arguments) {
@@ -129,9 +162,18 @@ Result<std::vector<std::string>> ExpandFolders(const std::vector<std::string>& a
       continue;
     }
     HEADWORKS_ASSIGN(const auto listed, ListWorkflowFiles(argument));
+    const std::string below = FoldersBelow(argument, arguments);
     if (listed.empty())
       return Error{Code::kNotFound,
-                   fmt::format("no workflow files (.yaml, .yml, .json) in {}", argument)};
+                   fmt::format("no workflow files (.yaml, .yml, .json) in {}{}", argument,
+                               below.empty() ? ""
+                                             : "; there are files of that kind in " + below +
+                                                   ": name the folder")};
+    if (!below.empty())
+      Note(
+          fmt::format("warning: sub-folders of {} are not looked at; there are files of that kind "
+                      "in {}: name these folders, too",
+                      argument, below));
     files.insert(files.end(), listed.begin(), listed.end());
   }
   return files;

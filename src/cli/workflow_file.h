@@ -40,7 +40,11 @@ std::string SourceOf(const std::string& path);
 Result<std::string> ReadInput(const std::string& argument, std::string_view option);
 /// Workflow files in `folder` (.yaml, .yml, .json), sorted by name; not below it.
 Result<std::vector<std::string>> ListWorkflowFiles(const std::string& folder);
-/// `arguments` with folders replaced by the workflow files in them; one without any is kNotFound.
+/// The folders below `folder` with files called like workflows, for people: but those `named` and
+/// hidden ones, and among the first 10,000 entries; empty = none.
+std::string FoldersBelow(const std::string& folder, const std::vector<std::string>& named = {});
+/// `arguments` with folders replaced by the workflow files in them, not below them, which is noted
+/// where there are some; a folder without any is kNotFound.
 Result<std::vector<std::string>> ExpandFolders(const std::vector<std::string>& arguments);
 /// All of a stream, up to one byte more than a workflow file may have.
 std::string ReadStandardInput(const Settings& settings);

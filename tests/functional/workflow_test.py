@@ -90,6 +90,24 @@ class ValidateTest(Case):
         self.assertEqual(checked["faults"], [])
         self.assertIn("warning: ", self.hw("workflow", "register", file).stderr)
 
+    def test_up_looks_at_the_same_files_and_says_so(self):
+        self.write("flows/good.yaml", GOOD)
+        self.write("flows/sub/other.yaml", GOOD)
+        engine = self.start("up", "flows")
+        self.until_said(engine, "workflow good registered")
+        self.assertIn("sub-folders of flows are not looked at; there are files called like workflows "
+                      "in flows/sub\n", self.text(engine))
+
+    def test_name_that_two_files_have_is_a_warning(self):
+        self.write("flows/a.yaml", GOOD)
+        self.write("flows/b.yaml", GOOD)
+        done = self.hw("workflow", "validate", "flows")
+        self.assertEqual(done.stdout, "2 of 2 files good\n")
+        self.assertIn("warning: workflow good is defined by flows/a.yaml as well", done.stderr)
+        first, second = self.json("workflow", "validate", "flows")
+        self.assertEqual((first["warnings"], len(second["warnings"])), ([], 1))
+        self.assertEqual(self.hw("workflow", "validate", "flows/a.yaml", "flows/a.yaml").stderr, "")
+
     def test_standard_input(self):
         self.assertIn("1 of 1", self.hw("workflow", "validate", "-", input=GOOD).stdout)
         done = self.hw("workflow", "validate", "-", input=BAD, code=USAGE)
@@ -101,7 +119,33 @@ class ValidateTest(Case):
         out = self.hw("workflow", "validate", "missing.yaml", "good.yaml", code=NOT_FOUND).stdout
         self.assertIn("1 of 2 files good", out)
         (self.dir / "empty").mkdir()
-        self.hw("workflow", "validate", "empty", code=NOT_FOUND)
+        for flags in ((), ("-o", "json")):
+            done = self.hw("workflow", "validate", "empty", *flags, code=NOT_FOUND)
+            self.assertIn("no workflow files (.yaml, .yml, .json) in empty\n", done.stderr)
+
+    def test_sub_folders_that_are_not_looked_at_are_named(self):
+        self.write("flows/good.yaml", GOOD)
+        self.write("flows/notes/readme.txt", "x")
+        self.write("flows/.hidden/bad.yaml", BAD)
+        self.assertEqual(self.hw("workflow", "validate", "flows").stderr, "")
+        self.write("flows/deep/er/bad.yaml", BAD)
+        self.write("flows/sub/bad.json", "{}")
+        said = ("warning: sub-folders of flows are not looked at; there are files of that kind in "
+                "flows/deep/er, flows/sub: name these folders, too\n")
+        done = self.hw("workflow", "validate", "flows")
+        self.assertEqual((done.stdout, done.stderr), ("1 of 1 files good\n", said))
+        self.assertIn(said, self.hw("workflow", "validate", "flows", "-o", "json").stderr)
+        self.assertIn(said, self.hw("workflow", "fmt", "--check", "flows").stderr)
+        done = self.hw("workflow", "validate", "flows", "flows/sub/", "flows/deep/er", code=USAGE)
+        self.assertNotIn("warning", done.stderr)
+        self.assertIn("bad.json:1:1: ", done.stderr)
+        done = self.hw("workflow", "validate", "flows/deep", code=NOT_FOUND)
+        self.assertIn("no workflow files (.yaml, .yml, .json) in flows/deep; there are files of that "
+                      "kind in flows/deep/er: name the folder\n", done.stderr)
+        for number in range(7):
+            self.write(f"many/{number}/a.yaml", GOOD)
+        self.assertIn("many/3, many/4 and 2 more",
+                      self.hw("workflow", "validate", "many", code=NOT_FOUND).stderr)
 
 
 class ShowTest(Case):
@@ -217,6 +261,7 @@ tasks:
         self.assertEqual([text.text for text in svg.iter(space + "text")],
                          ["everything", "a", "b", "undo (on_cancel)", "last (finally)"])
         self.assertEqual(len(svg.findall(f".//{space}g/{space}path")), 1)
+        self.assertRegex(self.hw("workflow", "show", file).stdout, r"2 +last \(finally\) +all_success")
         self.hw("workflow", "show", file, "--graph", "png", code=USAGE)
 
     def test_large_graph_is_drawn_by_level(self):
@@ -263,7 +308,6 @@ class FormatTest(Case):
 
     def test_examples_are_formatted(self):
         files = sorted((ROOT / "examples").rglob("*.yaml"))
-        self.assertRegex(self.hw("workflow", "show", file).stdout, r"2 +last \(finally\) +all_success")
         files += sorted((ROOT / "src/cli/templates").glob("*.yaml"))
         self.assertGreater(len(files), 5)
         self.hw("workflow", "fmt", "--check", *files)
