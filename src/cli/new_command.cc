@@ -12,6 +12,7 @@
 #include "headworks/spec/workflow_file.h"
 #include "output.h"
 #include "templates.h"
+#include "workflow_file.h"
 
 namespace headworks::cli {
 namespace {
@@ -36,6 +37,12 @@ Result<Exit> NewWorkflow(const Context& context, const std::string& name, const 
                  fmt::format("--template: '{}' is none of {}{}", name, fmt::join(names, ", "),
                              DidYouMean(name, names))};
   }
+  if (!IsWorkflowFileName(std::filesystem::path(file).filename().string()) ||
+      file.ends_with(".json"))
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{}: the name of the file ends in .yaml or .yml, or `headworks up` "
+                             "does not look at it (JSON has no comments)",
+                             file)};
   const std::string stem = std::filesystem::path(file).stem().string();
   const std::string text = Named(found->text, stem);
   // Nothing but the name can be wrong.
@@ -43,7 +50,10 @@ Result<Exit> NewWorkflow(const Context& context, const std::string& name, const 
   // "x": a file that is there is never overwritten.
   std::FILE* stream = std::fopen(file.c_str(), "wxe");
   if (stream == nullptr)
-    return Error{errno == EEXIST ? Code::kConflict : Code::kUnavailable,
+    return Error{errno == EEXIST                       ? Code::kConflict
+                 : errno == ENOENT || errno == ENOTDIR ? Code::kNotFound
+                 : errno == EACCES || errno == EROFS   ? Code::kPermissionDenied
+                                                       : Code::kUnavailable,
                  fmt::format("cannot make {}: {}", file, std::strerror(errno))};
   const bool written = std::fwrite(text.data(), 1, text.size(), stream) == text.size();
   if (std::fclose(stream) != 0 || !written)

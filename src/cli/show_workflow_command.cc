@@ -43,6 +43,9 @@ Result<Shown> Find(const Context& context, const std::string& argument) {
     HEADWORKS_ASSIGN(auto workflow, model::Workflow::Create(std::move(definition)));
     return Shown{std::move(workflow)};
   }
+  if (std::error_code missing; std::filesystem::is_directory(argument, missing))
+    return Error{Code::kInvalidArgument,
+                 fmt::format("{} is a folder; name one of the files in it", argument)};
   if (IsFile(argument)) {
     HEADWORKS_ASSIGN(auto workflow, LoadWorkflow(context.settings(), argument));
     return Shown{std::move(workflow)};

@@ -245,6 +245,8 @@ tasks:
         self.assertRegex(self.hw("workflow", "show", "good").stdout, r"source .*enabled\n")
         self.assertRegex(self.hw("workflow", "show", "-", input=GOOD).stdout, r"1 +b +a +")
         self.hw("workflow", "show", "god", code=NOT_FOUND)
+        self.assertIn(f"{self.dir} is a folder; name one of the files in it",
+                      self.hw("workflow", "show", self.dir, code=USAGE).stderr)
 
     def test_graphs(self):
         file = self.write("everything.yaml", EVERYTHING)
@@ -335,6 +337,10 @@ class NewTest(Case):
         self.assertIn("did you mean 'etl'?",
                       self.hw("workflow", "new", "b.yaml", "--template", "elt", code=USAGE).stderr)
         self.hw("workflow", "new", "a b.yaml", code=USAGE)
+        for name in ("a", "a.json", "-", ".yaml", ".a.yaml"):
+            self.assertIn("ends in .yaml or .yml", self.hw("workflow", "new", name, code=USAGE).stderr)
+        done = self.hw("workflow", "new", "no/a.yaml", code=NOT_FOUND)
+        self.assertEqual(done.stderr, "headworks: cannot make no/a.yaml: No such file or directory\n")
         self.assertFalse((self.dir / "a b.yaml").exists())
 
 
