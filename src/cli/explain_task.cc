@@ -238,11 +238,15 @@ void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& 
     const bool no_more =
         last->outcome.verdict == model::Verdict::kRetry && state.state == TaskState::kFailed;
     // A task that was given up is so by no end of its own.
-    lines.push_back(fmt::format(
-        "{}, try {}, {} {} ({})",
-        last->epoch == state.epoch ? "its last attempt" : "an earlier attempt", last->try_no,
-        CameTooLate(*last) ? "came too late to count: it ended in" : "ended in",
-        no_more ? "failure" : model::VerdictName(last->outcome.verdict), DescribeEnd(view, *last)));
+    if (NeverBegan(view, *last))
+      lines.push_back(fmt::format("it ended at its {}", DescribeEnd(view, *last)));
+    else
+      lines.push_back(fmt::format(
+          "{}, try {}, {} {} ({})",
+          last->epoch == state.epoch ? "its last attempt" : "an earlier attempt", last->try_no,
+          CameTooLate(*last) ? "came too late to count: it ended in" : "ended in",
+          no_more ? "failure" : model::VerdictName(last->outcome.verdict),
+          DescribeEnd(view, *last)));
     if (!last->outcome.error.empty() && !StoppedByDeadline(view, *last))
       lines.push_back(fmt::format("error: {}", last->outcome.error));
   }

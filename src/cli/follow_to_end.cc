@@ -57,8 +57,7 @@ std::string DescribeFailure(const Context& context, const RunView& view, TaskNo 
     text +=
         fmt::format(" at its deadline of {}", FormatDuration(view.workflow->task(task).deadline));
   if (last == nullptr || CameTooLate(*last)) return text;
-  text += fmt::format(": {} (try {} of {})", DescribeEnd(view, *last), last->try_no,
-                      view.workflow->task(task).retry.max_attempts);
+  text += fmt::format(": {}{}", DescribeEnd(view, *last), DescribeTry(view, *last));
   if (!last->outcome.error.empty() && last->outcome.error != DescribeOutcome(last->outcome) &&
       !stopped)
     text += "\n  " + terminal.Foreign(last->outcome.error);

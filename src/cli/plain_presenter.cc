@@ -26,7 +26,8 @@ class PlainPresenter final : public Presenter {
     if (states_.empty()) FirstStates(view);
     for (const model::AttemptRecord& attempt : view.attempts)
       if (!ended_.contains(attempt.epoch.value)) {
-        if (!CameTooLate(attempt)) Started(view, attempt.task, attempt.epoch, attempt.queued_at);
+        if (!CameTooLate(attempt) && !NeverBegan(view, attempt))
+          Started(view, attempt.task, attempt.epoch, attempt.queued_at);
         for (const log_store::Entry& line : lines)
           if (line.attempt.epoch == attempt.epoch) ShowLine(view, line);
         Ended(view, attempt);
@@ -122,11 +123,10 @@ class PlainPresenter final : public Presenter {
     const model::TaskRun& task = view.tasks[attempt.task.value];
     const bool again = task.state == model::TaskState::kParked && task.epoch == attempt.epoch;
     Write(fmt::format(
-        "task {} {}{} in {} (try {} of {}): {}{}", id,
+        "task {} {}{} in {}{}: {}{}", id,
         terminal_.Paint(model::TaskState::kFailed, outcome.verdict == kLost ? "lost" : "failed"),
         IsAllowedFailure(view, attempt.task) && task.epoch == attempt.epoch ? " (allowed)" : "",
-        took, attempt.try_no, view.workflow->task(attempt.task).retry.max_attempts,
-        DescribeEnd(view, attempt),
+        took, DescribeTry(view, attempt), DescribeEnd(view, attempt),
         again ? fmt::format("; next try at {}", FormatInstant(task.not_before)) : std::string()));
   }
 

@@ -241,9 +241,21 @@ bool StoppedByDeadline(const RunView& view, const model::AttemptRecord& attempt)
           outcome.reason == model::Reason::kTimeout);
 }
 
+bool NeverBegan(const RunView& view, const model::AttemptRecord& attempt) {
+  return StoppedByDeadline(view, attempt) && attempt.outcome.started_at == Instant{};
+}
+
 std::string DescribeEnd(const RunView& view, const model::AttemptRecord& attempt) {
   if (!StoppedByDeadline(view, attempt)) return DescribeOutcome(attempt.outcome);
-  return fmt::format("deadline of {}", FormatDuration(view.workflow->task(attempt.task).deadline));
+  return fmt::format(
+      "deadline of {}{}", FormatDuration(view.workflow->task(attempt.task).deadline),
+      NeverBegan(view, attempt) ? fmt::format(", before try {} could start", attempt.try_no) : "");
+}
+
+std::string DescribeTry(const RunView& view, const model::AttemptRecord& attempt) {
+  if (NeverBegan(view, attempt)) return "";
+  return fmt::format(" (try {} of {})", attempt.try_no,
+                     view.workflow->task(attempt.task).retry.max_attempts);
 }
 
 bool CameTooLate(const model::AttemptRecord& attempt) { return attempt.queued_at == Instant{}; }

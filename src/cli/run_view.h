@@ -107,8 +107,12 @@ std::vector<std::uint32_t> Levels(const model::Workflow& workflow);
 std::string DescribeOutcome(const model::Outcome& outcome);
 /// Whether it was the task's deadline that stopped this attempt.
 bool StoppedByDeadline(const RunView& view, const model::AttemptRecord& attempt);
+/// The same, while it was still to start: it is no try that anybody saw.
+bool NeverBegan(const RunView& view, const model::AttemptRecord& attempt);
 /// DescribeOutcome, or "deadline of 1m30s".
 std::string DescribeEnd(const RunView& view, const model::AttemptRecord& attempt);
+/// " (try 1 of 3)"; empty if it was not begun.
+std::string DescribeTry(const RunView& view, const model::AttemptRecord& attempt);
 /// Whether its task was settled before this attempt was known to be over: how it ended changed
 /// nothing, and when it was queued is not known any more.
 bool CameTooLate(const model::AttemptRecord& attempt);

@@ -78,7 +78,11 @@ void PrintRunTables(const RunView& view, Instant now) {
       what = DescribeEnd(view, *last);
     else
       what = DescribeReason(view, TaskNo(no));
-    table.AddRow({view.id(TaskNo(no)), StateText(view, TaskNo(no)), fmt::format("{}", task.tries),
+    // A try that the deadline cut short was one, though it counts as none that failed.
+    const bool cut_short =
+        last != nullptr && !too_late && StoppedByDeadline(view, *last) && !NeverBegan(view, *last);
+    table.AddRow({view.id(TaskNo(no)), StateText(view, TaskNo(no)),
+                  fmt::format("{}", cut_short ? last->try_no : task.tries),
                   last == nullptr || too_late || last->outcome.started_at == Instant{}
                       ? "-"
                       : FormatDuration(std::max(last->outcome.ended_at - last->outcome.started_at,

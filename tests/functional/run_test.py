@@ -178,7 +178,7 @@ tasks:
         self.assertIn("task parked failed at its deadline of 300ms: exit code 3 (try 1 of 5)\n", end)
         for word in ("cancel", "timeout"):
             self.assertNotIn(word, out)
-        self.assertRegex(self.hw("runs", "show", "1").stdout, r"slow +failed .* deadline of 300ms")
+        self.assertRegex(self.hw("runs", "show", "1").stdout, r"slow +failed +1 .* deadline of 300ms\n")
         self.assertNotIn("error:", self.hw("runs", "why", "1", "slow").stdout)
 
     def test_task_that_never_started_is_told_so_and_not_by_how_its_attempt_ended(self):

@@ -170,6 +170,16 @@ class WorkersTest(WorkersCase):
         self.until(lambda: self.run_state("1") == "succeeded", "its time comes")
         self.assertEqual(self.log("1").count("| dead"), 40)
 
+    def test_deadline_before_any_worker_comes_is_no_try(self):
+        self.up()
+        out = self.hw("run", self.flow(("a", "true", "deadline: 300ms")), code=harness.FAILED).stdout
+        end = "deadline of 300ms, before try 1 could start"
+        self.assertIn(f"task a failed: {end}\n", out)
+        for wrong in ("task a started", "(try 1"):
+            self.assertNotIn(wrong, out)
+        self.assertRegex(self.hw("runs", "show", "@last").stdout, rf"a +failed +0 +- +{end}\n")
+        self.assertIn(f"it ended at its {end}\n", self.hw("runs", "why", "@last", "a").stdout)
+
     def test_dropped_connections_are_made_again(self):
         self.up()
         proxy = FaultProxy(self.server)
