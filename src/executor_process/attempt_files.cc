@@ -64,6 +64,10 @@ Result<std::unique_ptr<StateFolder>> StateFolder::Open(const std::string& path) 
   return folder;
 }
 
+std::string StateFolder::ScratchRoot(const std::string& path) {
+  return std::filesystem::absolute(path).string() + "/scratch";
+}
+
 Result<AttemptFiles> StateFolder::Take(const RunId& run_id) {
   AttemptFiles files;
   {

@@ -41,6 +41,8 @@ class StateFolder {
   /// Makes what is missing.  kUnavailable names the folder that cannot be made.
   static Result<std::unique_ptr<StateFolder>> Open(const std::string& path);
 
+  /// Where the scratch folders of runs are, of a folder at `path`; absolute.
+  static std::string ScratchRoot(const std::string& path);
   /// Below it a folder of an attempt's may be for artifacts of other tasks, which goes with it.
   std::string ArtifactRoot() const { return path_ + "/attempts/needs"; }
   std::string LockFile() const { return path_ + "/supervisor.lock"; }
@@ -60,7 +62,7 @@ class StateFolder {
   Status RemoveScratch(const RunId& run_id) { return scratch_.Remove(run_id); }
 
  private:
-  explicit StateFolder(std::string path) : path_(std::move(path)), scratch_(path_ + "/scratch") {}
+  explicit StateFolder(std::string path) : path_(std::move(path)), scratch_(ScratchRoot(path_)) {}
   void Free(std::uint32_t slot);
 
   const std::string path_;

@@ -77,6 +77,9 @@ Status ProcessExecutor::Drain(Duration timeout) { return impl_->Drain(timeout); 
 void ProcessExecutor::KillAt(const model::AttemptKey& key, Duration at) { impl_->KillAt(key, at); }
 void ProcessExecutor::KillAllAt(Duration at) { impl_->KillAllAt(at); }
 std::string ProcessExecutor::ArtifactRoot() const { return impl_->ArtifactRoot(); }
+std::string ProcessExecutor::ScratchOf(const std::string& state_dir, const RunId& run_id) {
+  return ScratchFolders(StateFolder::ScratchRoot(state_dir)).PathOf(run_id);
+}
 Status ProcessExecutor::RemoveScratch(const RunId& run_id) { return impl_->RemoveScratch(run_id); }
 
 }  // namespace headworks::executor_process

@@ -41,6 +41,7 @@ class Compiler {
         Note("when", program.error());
     }
     if (compiled->renders) CompileTexts(*compiled);
+    compiled->scratch_user = scratch_user_;
     if (!status_) return Error(status_.error());
     return std::shared_ptr<const CompiledTask>(std::move(compiled));
   }
@@ -49,12 +50,19 @@ class Compiler {
   void Note(std::string_view field, const Error& error) {
     if (status_) status_ = Error{error.code, std::string(field) + ": " + error.message};
   }
+  void NoteScratch(std::string_view field, const std::vector<expr::Reference>& references) {
+    if (scratch_user_.empty() &&
+        std::ranges::any_of(references, [](const expr::Reference& reference) {
+          return reference.variable == "run" && !reference.path.empty() &&
+                 reference.path.front() == "dir";
+        }))
+      scratch_user_ = field;
+  }
   void Add(std::string_view field, const std::string& text, expr::Template& into) {
     auto made = expr::Template::Parse(text, Variables(), nullptr);
-    if (made)
-      into = std::move(*made);
-    else
-      Note(field, made.error());
+    if (!made) return Note(field, made.error());
+    NoteScratch(field, made->references());
+    into = std::move(*made);
   }
   void AddMap(const std::string& field, const std::map<std::string, std::string>& texts,
               std::map<std::string, expr::Template>& into) {
@@ -83,15 +91,15 @@ class Compiler {
     if (!task_.matrix.empty()) matrix = boost::json::parse(task_.matrix).as_object();
     auto script = expr::ShellTemplate::Parse(shell->script, by, Variables(), nullptr,
                                              task_.matrix.empty() ? nullptr : &matrix);
-    if (script)
-      compiled.script = *std::move(script);
-    else
-      Note("run", script.error());
+    if (!script) return Note("run", script.error());
+    NoteScratch("run", script->references());
+    compiled.script = *std::move(script);
   }
 
   const model::Workflow& workflow_;
   const model::Task& task_;
   Status status_;
+  std::string scratch_user_;
 };
 
 }  // namespace

@@ -26,6 +26,8 @@ struct CompiledTask {
   std::vector<expr::Template> argv, env_file;
   expr::Template cwd, idempotency_key;
   std::optional<expr::ShellTemplate> script;
+  /// The first text that reads run.dir; empty = none does.
+  std::string scratch_user;
   /// A text of the task has an expression in it.
   bool renders = false;
 };

@@ -38,7 +38,8 @@ struct ContextOf {
 /// was written: {"states": [...], "outputs": [...], "matrices": [...], "all_artifacts": [...]}, in
 /// one order; where one instance is needed beside them {"state", "output", "matrix", "artifacts"},
 /// and where several are, "artifacts" is the list "all_artifacts" once more. `run`:
-/// {"id", "workflow", "created_at", "date"} (both times UTC), for `finally` tasks also
+/// {"id", "workflow", "created_at", "date"} (both times UTC; a resolver adds "dir"), for `finally`
+/// tasks also
 /// {"outcome", "failed_tasks"} (ids of those that make the run fail, at most kMostFailedTasks).
 /// `slot` is null in a run that no schedule started.
 inline constexpr std::size_t kMostFailedTasks = 1'000;

@@ -238,7 +238,7 @@ struct Runner::Parts {
   std::unique_ptr<log_store::LogStore> logs;
   std::unique_ptr<artifact_store::ArtifactStore> artifacts;
   CompiledTasks compiled;
-  std::unique_ptr<StoreResolver> resolver;
+  std::unique_ptr<StoreResolver> resolver, remote_resolver;  // of what runs here; elsewhere
   std::unique_ptr<Watcher> watcher;
   std::unique_ptr<executor::StartLedger> ledger;
   std::unique_ptr<LogLines> lines;
@@ -389,7 +389,11 @@ Status Runner::Parts::CheckHeld() {
 }
 
 Status Runner::Parts::OpenExecutors() {
-  resolver = std::make_unique<StoreResolver>(database->query(), compiled);
+  resolver = std::make_unique<StoreResolver>(
+      database->query(), compiled, [dir = state_dir.string()](const RunId& run) {
+        return executor_process::ProcessExecutor::ScratchOf(dir, run);
+      });
+  remote_resolver = std::make_unique<StoreResolver>(database->query(), compiled);
   lines = std::make_unique<LogLines>(*logs);
   const executor_inline::InlineOptions inline_options{.threads = options.inline_threads,
                                                       .queue_depth = options.inline_queue_depth};
@@ -469,7 +473,7 @@ Status Runner::Parts::OpenQueueExecutor() {
                                         .max_waiting = options.max_waiting_for_workers,
                                         .max_log_bytes = options.max_log_bytes,
                                         .max_artifact_bytes = options.max_artifact_bytes},
-                                       {.resolver = *resolver,
+                                       {.resolver = *remote_resolver,
                                         .logs = *logs,
                                         .tokens = *tokens,
                                         .token_clock = *token_clock,

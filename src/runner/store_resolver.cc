@@ -50,7 +50,8 @@ class Renderer {
 };
 
 Result<executor::Rendered> Render(const model::Workflow& workflow, const model::Task& task,
-                                  const CompiledTask& compiled, json::object& variables) {
+                                  const CompiledTask& compiled, const std::string& scratch,
+                                  json::object& variables) {
   Renderer renderer(variables);
   executor::Rendered rendered;
   rendered.workflow_env = renderer.Environment(workflow.definition().env, compiled.workflow_env);
@@ -58,8 +59,13 @@ Result<executor::Rendered> Render(const model::Workflow& workflow, const model::
   rendered.env_file = renderer.Texts("env_file", compiled.env_file);
   rendered.cwd = renderer.Text("cwd", compiled.cwd);
   rendered.artifacts = task.artifacts;
-  for (const auto& [name, text] : compiled.artifacts)
-    rendered.artifacts[name] = renderer.Text("artifacts." + name, text);
+  for (const auto& [name, text] : compiled.artifacts) {
+    std::string path = renderer.Text("artifacts." + name, text);
+    // The one absolute folder that artifacts may lie in, by the name that it has for them.
+    if (!scratch.empty() && path.starts_with(scratch + '/'))
+      path.replace(0, scratch.size() + 1, model::kScratchPath);
+    rendered.artifacts[name] = std::move(path);
+  }
   rendered.idempotency_key = renderer.Text("idempotency_key", compiled.idempotency_key);
   rendered.action = task.action;
   if (auto* exec = std::get_if<model::ExecAction>(&rendered.action))
@@ -81,6 +87,8 @@ Result<executor::Resolved> StoreResolver::Resolve(const executor::Attempt& attem
                      attempt.run_id,     attempt.key.task,
                      *attempt.workflow,  attempt.artifact_dir.empty() ? nullptr : &artifacts};
   HEADWORKS_ASSIGN(json::object context, ReadRunContext(query_, of));
+  const std::string scratch = scratch_ ? scratch_(attempt.run_id) : "";
+  if (!scratch.empty()) context.at("run").as_object()["dir"] = scratch;
   executor::Resolved resolved{.context_json = json::serialize(context),
                               .merged_json = json::serialize(MergedContext(context, of)),
                               .rendered = {},
@@ -88,8 +96,14 @@ Result<executor::Resolved> StoreResolver::Resolve(const executor::Attempt& attem
   if (!HasTemplates(*attempt.workflow, attempt.task())) return resolved;
   HEADWORKS_ASSIGN(const auto compiled, compiled_.Of(*attempt.workflow, attempt.key.task));
   TypeNumbers(context, of);
-  HEADWORKS_ASSIGN(resolved.rendered,
-                   Render(*attempt.workflow, attempt.task(), *compiled, context));
+  auto rendered = Render(*attempt.workflow, attempt.task(), *compiled, scratch, context);
+  if (!rendered && scratch.empty() && !compiled->scratch_user.empty())
+    return Error{Code::kInvalidArgument,
+                 compiled->scratch_user +
+                     ": uses run.dir, a folder that the tasks of a run share, and those that "
+                     "workers run do not; pass values by outputs, and files by artifacts below "
+                     "the working folder"};
+  HEADWORKS_ASSIGN(resolved.rendered, std::move(rendered));
   return resolved;
 }
 

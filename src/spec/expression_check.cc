@@ -149,6 +149,11 @@ std::string ExpressionChecker::Hint(const ExpressionUse& use, std::string_view t
   if (before.ends_with("run.") && (name == "outcome" || name == "failed_tasks"))
     return fmt::format("; {} is known to tasks under finally only", name);
   return "";
+  if (before.ends_with("run.") && name == "dir")
+    return "; run.dir is known to the texts of a command only, once it is about to start";
+  if (before.ends_with("run.") && name.starts_with("scratch"))
+    return "; the scratch folder is run.dir in the texts of a command, HEADWORKS_SCRATCH in its "
+           "environment";
 }
 
 void ExpressionChecker::Add(const ExpressionUse& use, NodeNo no,

@@ -187,9 +187,21 @@ ExpressionTypes::ExpressionTypes(const WorkflowDraft& draft) : draft_(draft) {
   for (const char* name : {"id", "workflow", "created_at", "date"})
     run.push_back({name, Type::Kind::kString});
   run_ = Type::Object(run, false);
-  run.push_back({"outcome", Type::OneOf({"succeeded", "failed", "cancelled"})});
-  run.push_back({"failed_tasks", Type::List(Type::Kind::kString)});
-  run_of_finally_ = Type::Object(std::move(run), false);
+  Fields of_finally = run;
+  of_finally.push_back({"outcome", Type::OneOf({"succeeded", "failed", "cancelled"})});
+  of_finally.push_back({"failed_tasks", Type::List(Type::Kind::kString)});
+  run_of_finally_ = Type::Object(of_finally, false);
+  for (Fields* fields : {&run, &of_finally}) fields->push_back({"dir", Type::Kind::kString});
+  run_of_command_ = Type::Object(std::move(run), false);
+  run_of_finally_command_ = Type::Object(std::move(of_finally), false);
+}
+
+const Type& ExpressionTypes::RunType(const model::Task& task, bool rendered) const {
+  // A function has no folder, and a condition is asked before there is one.
+  const bool command = rendered && !std::holds_alternative<model::FunctionAction>(task.action);
+  if (task.role == model::TaskRole::kFinally)
+    return command ? run_of_finally_command_ : run_of_finally_;
+  return command ? run_of_command_ : run_;
 }
 
 const Matrix* ExpressionTypes::MatrixOf(std::size_t task) const {
@@ -256,7 +268,9 @@ expr::Environment ExpressionTypes::OfKey() const {
 }
 
 expr::Environment ExpressionTypes::OfWorkflow() const {
-  expr::Environment environment = OfParam();
+  expr::Environment environment;
+  Declare(environment, "run", run_of_command_);
+  Declare(environment, "slot", {});
   Declare(environment, "params", params_);
   Declare(environment, "input", Type::Object({}, true));
   Declare(environment, "env", Type::Map(Type::Kind::kString, Type::Kind::kString));
@@ -269,7 +283,7 @@ expr::Environment ExpressionTypes::OfTask(std::size_t task, bool rendered) const
   Declare(environment, "params", params_);
   Declare(environment, "input", Type::Object({}, true));
   Declare(environment, "needs", NeedsType(task, rendered));
-  Declare(environment, "run", of.role == model::TaskRole::kFinally ? run_of_finally_ : run_);
+  Declare(environment, "run", RunType(of, rendered));
   Declare(environment, "slot", {});
   // A condition about the combination decides for the other texts of the task.
   const auto asks = [](const std::string& when) { return when.find("matrix") != when.npos; };

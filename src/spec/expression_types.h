@@ -40,11 +40,12 @@ class ExpressionTypes {
   expr::Type NeedsType(std::size_t task, bool rendered) const;
   expr::Type NeedType(std::size_t task, std::size_t need, bool rendered) const;
   expr::Type EnvType(const model::Task& task) const;
+  const expr::Type& RunType(const model::Task& task, bool rendered) const;
 
   const WorkflowDraft& draft_;
   std::unordered_map<std::string_view, std::size_t> by_id_;
   std::unordered_map<std::size_t, const Matrix*> matrices_;
-  expr::Type params_, env_, run_, run_of_finally_;
+  expr::Type params_, env_, run_, run_of_finally_, run_of_command_, run_of_finally_command_;
 };
 
 }  // namespace headworks::spec

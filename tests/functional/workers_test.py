@@ -170,6 +170,18 @@ class WorkersTest(WorkersCase):
         self.until(lambda: self.run_state("1") == "succeeded", "its time comes")
         self.assertEqual(self.log("1").count("| dead"), 40)
 
+    def test_a_folder_that_tasks_share_is_refused_and_what_to_use_said(self):
+        self.up()
+        self.worker("w")
+        self.begin(("a", "ls ${{ run.dir }}/x"), ("b", "ls $OUT", "env: {OUT: '${{ run.dir }}'}"),
+                   ("c", "echo ${{ has(run.dir) ? 'shared' : 'alone' }}"))
+        self.ended("failed")
+        for task, field in (("a", "run"), ("b", "env.OUT")):
+            self.assertIn(f"{field}: uses run.dir, a folder that the tasks of a run share, and those "
+                          "that workers run do not; pass values by outputs, and files by artifacts",
+                          self.hw("runs", "why", "@last", task).stdout)
+        self.assertIn("alone\n", self.log())
+
     def test_deadline_before_any_worker_comes_is_no_try(self):
         self.up()
         out = self.hw("run", self.flow(("a", "true", "deadline: 300ms")), code=harness.FAILED).stdout

@@ -274,6 +274,51 @@ tasks:
         self.assertLess(len(self.hw("workflow", "show", file, "--graph", "svg").stdout), 5000)
 
 
+class RunFolderTest(Case):
+    TEXT = """
+version: 1
+name: folder
+env: {OUT: '${{ run.dir }}/out put'}
+tasks:
+  make:
+    run: |
+      mkdir "$OUT" && cd ${{ run.dir }} && echo 7 > n && echo N=8 > "$OUT/n.env"
+      test ${{ run.dir }} = "$HEADWORKS_SCRATCH"
+      grep -q '"dir":"'"$HEADWORKS_SCRATCH"'"' "$HEADWORKS_INPUT"
+    artifacts: {n: '${{ run.dir }}/n'}
+  read:
+    needs: [make]
+    cwd: ${{ run.dir }}
+    exec: [cat, n, '${{ run.dir }}/n', '${{ needs.make.artifacts.n }}', '${{ env.OUT }}/n.env']
+  file:
+    needs: [make]
+    env_file: '${{ run.dir }}/out put/n.env'
+    run: echo "file has $N in $PWD"
+finally:
+  last: {run: 'ls ${{ run.dir }}'}
+"""
+
+    def test_templates_know_the_scratch_folder(self):
+        file = self.write("folder.yaml", self.TEXT)
+        out = self.hw("run", file).stdout
+        self.assertEqual(out.count("read | 7\n"), 3, out)
+        for line in ("read | N=8\n", "file | file has 8 in ", "last | n\n", "last | out put\n"):
+            self.assertIn(line, out)
+
+    def test_where_there_is_none_the_fault_says_what_to_do(self):
+        for bad, says in (
+                ("params: {p: '${{ run.dir }}'}\ntasks: {a: {run: x}}", "texts of a command only"),
+                ("tasks: {a: {run: x, when: run.dir != ''}}", "texts of a command only"),
+                ("tasks: {a: {function: f, idempotency_key: '${{ run.dir }}'}}",
+                 "texts of a command only"),
+                ("tasks: {a: {run: 'ls ${{ run.scratch }}'}}", "the scratch folder is run.dir")):
+            file = self.write("bad.yaml", f"version: 1\n{bad}\n")
+            done = self.hw("workflow", "validate", file, code=USAGE)
+            self.assertIn("HW1302 ", done.stderr)
+            self.assertIn(says, done.stderr)
+            self.assertIn(", 1 fault\n", done.stdout)
+
+
 class FormatTest(Case):
     UGLY = ("# Says hello.\n\ntasks:\n    # the only one\n    a:\n        run: |\n"
             "            echo a\n\n\n            echo b   # said\n        description: d\n\n\n\n"

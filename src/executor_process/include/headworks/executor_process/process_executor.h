@@ -127,6 +127,9 @@ class ProcessExecutor final : public executor::Executor {
   /// A folder of this executor's below which Attempt::artifact_dir of what is offered may be:
   /// absolute.  What is there is removed with its attempt, and when an executor opens.
   std::string ArtifactRoot() const;
+  /// The folder that the tasks of a run share (HEADWORKS_SCRATCH) where an executor has this
+  /// `state_dir`; absolute.  It is there while one of them lives.
+  static std::string ScratchOf(const std::string& state_dir, const RunId& run_id);
 
   /// Removes the scratch folder of a run that is over; repeatable.
   Status RemoveScratch(const RunId& run_id);
