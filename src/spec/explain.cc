@@ -61,8 +61,9 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "written \"\"."},
     {"HW1010", "a value that is not taken",
      "The type is right, the value is not: a name that is none of those listed, a duration without "
-     "unit (write 30s, 10m, 1h30m), or a number that JSON cannot hold (.inf, .nan, more than 64 "
-     "bits)."},
+     "unit (write 30s, 10m, 1h30m), a number that JSON cannot hold (.inf, .nan, more than 64 "
+     "bits), "
+     "or a path that begins with ~ or a variable, where no shell is there to expand it."},
     {"HW1011", "an unknown version of the language",
      "`version` says which language the file is written in, so that a file keeps its meaning for "
      "ever. This program reads version 1."},

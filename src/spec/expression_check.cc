@@ -138,6 +138,9 @@ std::string ExpressionChecker::Hint(const ExpressionUse& use, std::string_view t
           "the default of {} is computed once the run is made, and a key is needed before; give "
           "it a fixed default or none, or take another value",
           name);
+  if (before.ends_with("params.") && use.type != ValueType::kKeyExpression &&
+      fault.message.find("did you mean") == std::string::npos)
+    return "; declare it under `params`";
   if (fault.message.find("all_artifacts") != std::string::npos) return "";
   if (use.task != kNoTask && name == "artifacts" && before.find("needs") != before.npos)
     return use.type == ValueType::kWhen
@@ -146,14 +149,14 @@ std::string ExpressionChecker::Hint(const ExpressionUse& use, std::string_view t
                : "; the needed task declares none";
   if (use.task == kNoTask && (name == "needs" || name == "matrix"))
     return fmt::format("; {} is known in a task only", name);
-  if (before.ends_with("run.") && (name == "outcome" || name == "failed_tasks"))
-    return fmt::format("; {} is known to tasks under finally only", name);
-  return "";
   if (before.ends_with("run.") && name == "dir")
     return "; run.dir is known to the texts of a command only, once it is about to start";
   if (before.ends_with("run.") && name.starts_with("scratch"))
     return "; the scratch folder is run.dir in the texts of a command, HEADWORKS_SCRATCH in its "
            "environment";
+  if (before.ends_with("run.") && (name == "outcome" || name == "failed_tasks"))
+    return fmt::format("; {} is known to tasks under finally only", name);
+  return "";
 }
 
 void ExpressionChecker::Add(const ExpressionUse& use, NodeNo no,

@@ -18,6 +18,12 @@ bool FieldLocator::Descend(std::string_view& field) {
     field.remove_prefix(field.find(']') + 1);
     return true;
   }
+  // One text stands for a list of one.
+  if (tree_[node_].kind == Kind::kScalar && field.starts_with("[0]")) {
+    key_ = node_;
+    field.remove_prefix(3);
+    return true;
+  }
   if (tree_[node_].kind != Kind::kMap) return false;
   if (field.starts_with('.')) field.remove_prefix(1);
   NodeNo key = 0, value = 0;

@@ -354,9 +354,7 @@ constexpr auto kTaskKeys = std::to_array<Entry<TaskDraft>>({
       .text = "Files of NAME=value lines, relative to the file's folder, read at each try; a later "
               "one wins, and env over all.",
       .in_defaults = true},
-     [](Reader& r, NodeNo v, TaskDraft& t) {
-       r.Texts(v, "env_file takes a path or a list of them", t.env_file);
-     }},
+     [](Reader& r, NodeNo v, TaskDraft& t) { r.EnvFiles(v, t.env_file); }},
     {{.name = "inherit_env",
       .type = Type::kTexts,
       .usual = "[]",
@@ -374,7 +372,7 @@ constexpr auto kTaskKeys = std::to_array<Entry<TaskDraft>>({
       .since = kSince,
       .text = "Working folder, relative to the file's folder, which it is unless given.",
       .in_defaults = true},
-     Set<&Task::cwd>},
+     [](Reader& r, NodeNo v, TaskDraft& t) { r.Cwd(v, t.cwd); }},
     {{.name = "retry",
       .type = Type::kRetry,
       .usual = "{}",
@@ -777,12 +775,12 @@ std::span<const KeyMap> Language() {
   return kMaps;
 }
 
+std::span<const ReservedKey> ReservedKeys() { return kReserved; }
+
 std::string WhyReserved(const ReservedKey& key) {
   return fmt::format("the key \"{}\" is reserved: it {}; until then {}", key.name, key.comes,
                      key.until_then);
 }
-
-std::span<const ReservedKey> ReservedKeys() { return kReserved; }
 
 std::span<const std::string_view> TypeNames() { return kTypeNames; }
 

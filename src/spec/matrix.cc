@@ -143,7 +143,7 @@ std::optional<json::object> MatrixReader::ReadCombination(NodeNo no) {
   if (tree_[no].kind != Kind::kMap || tree_[no].size == 0) {
     Fault("HW1009", no,
           fmt::format("an entry is a map from names to values, e.g. {{os: linux}}, not {}",
-                      Describe(tree_, no)));
+                      tree_[no].kind == Kind::kMap ? "an empty one" : Describe(tree_, no)));
     return std::nullopt;
   }
   json::object entry;
@@ -257,7 +257,9 @@ std::optional<Matrix> MatrixReader::Read(NodeNo no) {
   if (exclude) Exclude(*exclude);
   if (include) Include(*include);
   if (combinations_.empty() && source_.good())
-    Fault("HW1016", no, "the matrix has no combination; give it a list of values");
+    Fault("HW1016", exclude && !axes_.empty() ? *exclude : no,
+          exclude && !axes_.empty() ? "no combination is left; take fewer away, or remove the task"
+                                    : "the matrix has no combination; give it a list of values");
   Matrix matrix;
   matrix.node = no;
   matrix.lists = !axes_.empty();

@@ -17,7 +17,11 @@
 namespace headworks::spec {
 
 void Reader::WrongType(NodeNo no, std::string_view wanted) {
-  Fault("HW1009", no, fmt::format("{}, not {}", wanted, Describe(tree_, no)));
+  // What to do comes last.
+  const std::size_t end = std::min(wanted.find(';'), wanted.size());
+  Fault(
+      "HW1009", no,
+      fmt::format("{}, not {}{}", wanted.substr(0, end), Describe(tree_, no), wanted.substr(end)));
 }
 
 namespace {
@@ -129,7 +133,11 @@ void Reader::Text(NodeNo no, std::string& into) {
 void Reader::Command(NodeNo no, std::string& into) {
   if (Is(no, Kind::kNull)) return;
   into = "true";
-  Text(no, into);
+  if (Is(no, Kind::kList) && key_->name == "run")
+    WrongType(no,
+              "text belongs here; write the commands below `run: |`, each on a line of its own");
+  else
+    Text(no, into);
 }
 
 void Reader::Bool(NodeNo no, bool& into) {
@@ -138,7 +146,19 @@ void Reader::Bool(NodeNo no, bool& into) {
       into = *value;
       return;
     }
-  WrongType(no, "write true or false");
+  const bool quoted = Is(no, Kind::kScalar) && BoolOf(tree_.Text(no));
+  WrongType(no, quoted ? "write true or false; the quotes make text of it, so remove them"
+                       : "write true or false");
+}
+
+void Reader::NotANumber(NodeNo no, std::string_view wanted) {
+  std::string text(Is(no, Kind::kScalar) ? tree_.Text(no) : "");
+  std::string_view hint;
+  if (!tree_[no].plain && NumberOf(text))
+    hint = "; the quotes make text of it, so remove them";
+  else if (std::erase(text, '_') > 0 && NumberOf(text))
+    hint = "; leave out the _";
+  WrongType(no, fmt::format("{}{}", wanted, hint));
 }
 
 void Reader::Integer(NodeNo no, int& into) {
@@ -152,7 +172,7 @@ void Reader::Integer(NodeNo no, int& into) {
       Fault("HW1010", no, fmt::format("{} is too large a number", text));
   };
   if (!number && IsWholeNumber(text)) return out_of_range();
-  if (!number) return WrongType(no, "a whole number belongs here");
+  if (!number) return NotANumber(no, "a whole number belongs here");
   if (const std::string trap = TrapOf(text); !trap.empty()) return Fault("HW1013", no, trap);
   const char* end = number->data() + number->size();
   int value = 0;
@@ -166,9 +186,11 @@ void Reader::Integer(NodeNo no, int& into) {
 }
 
 void Reader::Fraction(NodeNo no, double& into) {
-  const auto number =
-      Is(no, Kind::kScalar) && tree_[no].plain ? NumberOf(tree_.Text(no)) : std::nullopt;
-  if (!number) return WrongType(no, "a number belongs here");
+  const std::string_view text = Is(no, Kind::kScalar) && tree_[no].plain ? tree_.Text(no) : "";
+  auto number = NumberOf(text);
+  // Beyond 64 bits; as a double it is near enough.
+  if (!number && IsWholeNumber(text)) number = text.substr(text.starts_with('+') ? 1 : 0);
+  if (!number) return NotANumber(no, "a number belongs here");
   std::from_chars(number->data(), number->data() + number->size(), into);
 }
 
@@ -229,6 +251,41 @@ void Reader::TextMap(NodeNo no, std::string_view wanted, std::map<std::string, s
   }
 }
 
+void Reader::Path(NodeNo no, std::string_view path) {
+  const bool variable =
+      path.starts_with('$') && !path.starts_with("${{") && !path.starts_with("$${{");
+  if (path == "~" || path.starts_with("~/"))
+    Fault(
+        "HW1010", no,
+        fmt::format("{} is taken as it is, without a home folder for ~; give an absolute path, or "
+                    "write ./~ for a folder of that name",
+                    QuoteJson(path)));
+  else if (variable)
+    Fault(
+        "HW1010", no,
+        fmt::format("{} is taken as it is, without variables; use an expression, e.g. ${{{{ "
+                    "run.dir }}}} for HEADWORKS_SCRATCH or ${{{{ env.NAME }}}} for one of env, or "
+                    "write ./$ for a name that begins so",
+                    QuoteJson(path)));
+}
+
+void Reader::Cwd(NodeNo no, std::string& into) {
+  Text(no, into);
+  if (Is(no, Kind::kScalar)) Path(no, tree_.Text(no));
+}
+
+void Reader::EnvFiles(NodeNo no, std::vector<std::string>& into) {
+  Texts(no, "env_file takes a path or a list of them", into);
+  const auto check = [&](NodeNo file) {
+    if (!Is(file, Kind::kScalar)) return;
+    if (tree_.Text(file).empty())
+      Fault("HW1010", file, "the path is empty; name a file, or remove it");
+    Path(file, tree_.Text(file));
+  };
+  if (!Is(no, Kind::kList)) return check(no);
+  for (std::uint32_t i = 0; i < tree_[no].size; ++i) check(tree_.Element(no, i));
+}
+
 void Reader::Artifacts(NodeNo no, std::map<std::string, std::string>& into) {
   TextMap(no, "artifacts takes a map from names to paths", into);
   if (!Is(no, Kind::kMap)) return;
@@ -245,6 +302,10 @@ void Reader::Artifacts(NodeNo no, std::map<std::string, std::string>& into) {
 
 std::optional<std::size_t> Reader::Choice(NodeNo no, std::span<const std::string_view> names) {
   const std::string_view text = Is(no, Kind::kScalar) ? tree_.Text(no) : "";
+  if (!Is(no, Kind::kScalar)) {
+    WrongType(no, fmt::format("one of {} belongs here", fmt::join(names, ", ")));
+    return std::nullopt;
+  }
   const auto found = std::ranges::find(names, text);
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
   Fault("HW1010", no,

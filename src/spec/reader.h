@@ -92,6 +92,8 @@ class Reader {
   void Texts(NodeNo no, std::string_view wanted, std::vector<std::string>& into);
   /// Adds to `into`; a name that is there already gets the new value.
   void TextMap(NodeNo no, std::string_view wanted, std::map<std::string, std::string>& into);
+  void Cwd(NodeNo no, std::string& into);
+  void EnvFiles(NodeNo no, std::vector<std::string>& into);
   void Artifacts(NodeNo no, std::map<std::string, std::string>& into);
   /// The position of the value in `names`.
   std::optional<std::size_t> Choice(NodeNo no, std::span<const std::string_view> names);
@@ -122,9 +124,13 @@ class Reader {
   void Fault(std::string_view code, NodeNo no, std::string message) {
     source_.Add(code, tree_[no].place, std::move(message));
   }
+  /// `wanted` may say what to do behind a semicolon.
   void WrongType(NodeNo no, std::string_view wanted);
+  void NotANumber(NodeNo no, std::string_view wanted);
 
  private:
+  /// Says so if `path` is written as if a shell read it.
+  void Path(NodeNo no, std::string_view path);
   bool Is(NodeNo no, Kind kind) const { return tree_[no].kind == kind; }
   template <typename T>
   void Map(NodeNo map, T& into, bool in_defaults = false);

@@ -49,7 +49,7 @@ void Parse(Source& source, const std::string& base_dir, std::size_t max_bytes,
   if (const std::size_t bad = FirstBadByte(source.text()); bad != source.text().size())
     return source.Add(
         "HW1001", source.PlaceOf(bad),
-        fmt::format("byte 0x{:02x} does not belong into a text file; {}",
+        fmt::format("byte 0x{:02x} does not belong in a text file; {}",
                     static_cast<unsigned char>(source.text()[bad]),
                     static_cast<unsigned char>(source.text()[bad]) < 0x80
                         ? "remove it, or write it as \\x and two digits in a text in double quotes"

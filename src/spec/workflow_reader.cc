@@ -6,6 +6,8 @@
 #include <array>
 #include <boost/json.hpp>
 #include <climits>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "field_locator.h"
@@ -351,11 +353,13 @@ void Reader::Resources(NodeNo no, model::Resources& into) {
 }
 
 void Reader::Cpu(NodeNo no, double& into) {
-  Fraction(no, into);
-  if (into != 0) return;
-  into = 0;
-  if (Is(no, Kind::kScalar) && tree_.Text(no).find_first_not_of("0.") == std::string_view::npos)
+  constexpr double kUnread = std::numeric_limits<double>::quiet_NaN();
+  double cpu = kUnread;
+  Fraction(no, cpu);
+  if (cpu == 0)
     Fault("HW1111", no, "no task runs without a processor; give a cpu of 0.001 or more");
+  else if (!std::isnan(cpu))
+    into = cpu;
 }
 
 void Reader::Condition(NodeNo no, std::optional<model::RetryCondition>& into) {
@@ -426,7 +430,7 @@ std::string Reader::TypeOf(NodeNo no) {
   }
   if (Is(no, Kind::kList) && tree_[no].size == 1) return "[" + TypeOf(tree_.Element(no, 0)) + "]";
   if (Is(no, Kind::kList)) {
-    WrongType(no, "a list has one type in it, e.g. [string]");
+    Fault("HW1009", no, "the type of a list has exactly one type in it, e.g. [string]");
   } else if (!Is(no, Kind::kScalar) || tree_.Text(no) != "any") {
     model::Param param;
     ParamType(no, param);
@@ -614,7 +618,8 @@ WorkflowDefinition Reader::Workflow() {
   if (const NodeNo name = ValueOf(root, "name");
       name != kNone && Is(name, Kind::kScalar) && tree_.Text(name).empty())
     Fault("HW1010", name, "the name is empty; give one, or remove it: the file's name counts then");
-  if (FindKey(root, "version") == kNone)
+  constexpr auto kVersion = std::to_array<std::string_view>({"version"});
+  if (FindKey(root, "version") == kNone && !HasMisspeltKey(root, kVersion))
     Fault("HW1008", root, "the version is missing; begin the file with `version: 1`");
   if (FindKey(root, "tasks") == kNone) {
     definition.tasks.push_back(Harmless());

@@ -283,6 +283,62 @@ TEST(Faults, OneMistakeIsToldOnce) {
             Faults{"4:18 HW1009"});
 }
 
+TEST(Faults, SayOnceAndInTheirOwnWordsWhatToWrite) {
+  const auto says = [](const std::string& text, std::string_view message) {
+    ExpectSays(text, message);
+    EXPECT_EQ(FaultsOf(text).size(), 1U) << text << "\n" << MessageOf(text);
+  };
+  EXPECT_EQ(FaultsOf("Version: 1\ntasks: {a: {run: x}}\n"), Faults{"1:1 HW1006"});
+  says(
+      "version: 1\ntasks:\n  a-b: {run: x}\n"
+      "  c: {run: x, needs: a-b, when: needs[\"a-b\"].state == 'failed'}\n",
+      "within { } and [ ] quotes around a text with a [ or { in it");
+  says("version: 1\ntasks: {a: {run: !!str 5}}\n", "the tag \"!!str\" is not taken; remove it");
+  const std::string quotes = "; the quotes make text of it, so remove them\n";
+  says(Task("priority: '3'"), "a whole number belongs here, not \"3\"" + quotes);
+  says(Task("resources: {cpu: '3'}"), "a number belongs here, not \"3\"" + quotes);
+  says(Task("allow_failure: 'true'"), "write true or false, not \"true\"" + quotes);
+  says(Task("allow_failure: 'yes'"), "write true or false, not \"yes\"\n");
+  says(Task("priority: 1_000"), "not \"1_000\"; leave out the _\n");
+  says(Task("priority: one_more"), "not \"one_more\"\n");
+  says(Task("retry: {max_attempts: 2, jitter: 99999999999999999999}"), "1e+20 is out of range");
+  says(Task("resources: {cpu: ''}"), "a number belongs here, not \"\"\n");
+  says(Task("resources: {cpu: -0}"), "no task runs without a processor");
+  says(With("finally_timeout: 0s"), "0s is out of range: it must be more than 0s, and at most 10");
+  says(Task("retry: {max_attempts: 2, initial: 5m1s}"), "5m1s is above retry.max, 5m; lower it");
+  says(Task("retry: {max_attempts: 2, initial: 1500ms, max: 1s}"),
+       "1s500ms is above retry.max, 1s");
+  says(Task("timeout: 1.5s"), "'1.5s' is not a duration: a fraction takes a smaller unit, 1s500ms");
+  says(Task("timeout: -1s"), "it is negative");
+  says(Task("timeout: 5 min"), "it has a blank in it");
+  says(Task("timeout: 1y"), "the units are us, ms, s, m, h and d");
+  says(Task("trigger_rule: "), "one of all_success, all_failed, all_done");
+  says(With("on_failure: [finish]"), "one of finish, cancel_rest belongs here, not a list");
+  says("version: 1\ntasks: {a: {exec: ls -l}}\n",
+       "exec takes a list, e.g. [ls, -l], not \"ls -l\"; a command line for a shell goes under "
+       "`run`");
+  says("version: 1\ntasks: {a: {run: [x, y]}}\n",
+       "text belongs here, not a list; write the commands below `run: |`");
+  says(Task("output: {type: {l: [string, integer]}}"),
+       "the type of a list has exactly one type in it, e.g. [string]\n");
+  says(Task("matrix: {include: [{}]}"),
+       "an entry is a map from names to values, e.g. {os: linux}, "
+       "not an empty one");
+  says(Task("matrix: {os: [a], exclude: [{os: a}]}"), "no combination is left; take fewer away");
+  EXPECT_EQ(FaultsOf(Task("matrix: {os: [a], exclude: [{os: a}]}")), Faults{"2:48 HW1016"});
+  EXPECT_EQ(FaultsOf(Task("inherit_env: 1A")), Faults{"2:34 HW1112"}) << "the text, not its key";
+  says(Task("env_file: ''"), "the path is empty; name a file, or remove it");
+  for (const char* path : {"~", "~/x", "$HOME/x", "${HOME}"})
+    for (const char* key : {"cwd: '{}'", "env_file: [x, '{}']", "env_file: '{}'"})
+      says(Task(fmt::format(fmt::runtime(key), path)), "is taken as it is, without ");
+  for (const char* good : {"cwd: ./~", "cwd: ~x", "cwd: '${{ run.id }}'", "cwd: '$${{ x'",
+                           "cwd: './$x'", "env_file: [a$b, '${{ env.A }}/x']"})
+    Good(fmt::format("version: 1\nenv: {{A: x}}\ntasks: {{a: {{run: x, {}}}}}\n", good));
+  says(Task("env: {A: '${{ params.day }}'}"),
+       "'params' has no field 'day'; declare it under `params`");
+  says(With("params: {days: 1}\nenv: {A: '${{ params.day }}'}"), "did you mean 'days'?\n");
+}
+
 TEST(Faults, KeysOfOtherProgramsAreKnown) {
   ExpectSays("version: 1\nsteps: {a: {run: x}}\n", "unknown key \"steps\", did you mean 'tasks'?");
   ExpectSays(Task("depends_on: b"), "unknown key \"depends_on\", did you mean 'needs'?");

@@ -285,7 +285,7 @@ const std::vector<Bad>& BadFiles() {
       {"Choices",
        "version: 1\non_failure: stop\ntasks:\n  a: {run: x, trigger_rule: all_sucess}\n"
        "  b: {run: x, retry: {backoff: []}}\n",
-       {"2:13 HW1010", "4:29 HW1010", "5:32 HW1010"}},
+       {"2:13 HW1010", "4:29 HW1010", "5:32 HW1009"}},
       {"RetryIsANumber", "version: 1\ntasks:\n  a: {run: x, retry: 3}\n", {"3:22 HW1009"}},
       {"RetryInitialAboveDefaultMax",
        "version: 1\ntasks:\n  a: {run: x, retry: {max_attempts: 2, initial: 10m}}\n",
