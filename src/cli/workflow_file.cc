@@ -172,7 +172,7 @@ Result<std::vector<std::string>> ExpandFolders(const std::vector<std::string>& a
     if (!below.empty())
       Note(
           fmt::format("warning: sub-folders of {} are not looked at; there are files of that kind "
-                      "in {}: name these folders, too\n",
+                      "in {}: name these folders, too",
                       argument, below));
     files.insert(files.end(), listed.begin(), listed.end());
   }
