@@ -277,7 +277,7 @@ Result<Duration> Impl::Look(Line& line) {
   if (now < line.due) return line.due;
   auto polled = ports_.queues.tasks().Poll(request);
   if (!polled) {
-    if (polled.error().code != Code::kUnavailable) return polled.error();
+    if (!task_queue::Passes(polled.error())) return polled.error();
     Trouble(line, polled.error());
     return line.due;
   }

@@ -115,6 +115,10 @@ Status CheckPoll(const PollRequest& request) {
                   kMaxHolderBytes));
 }
 
+bool Passes(const Error& error) {
+  return error.code == Code::kUnavailable || error.code == Code::kAtCapacity;
+}
+
 Status CheckSettle(const TenantId& tenant, std::string_view queue,
                    std::span<const Settlement> settlements) {
   HEADWORKS_TRY(CheckQueue(tenant, queue));
