@@ -332,7 +332,7 @@ Result<Polled> QueueTransaction::Poll(const task_queue::PollRequest& request) {
 }
 
 Result<std::vector<Result<ItemState>>> QueueTransaction::Settle(
-    std::span<const task_queue::Settlement> settlements, const task_queue::Redactor& redact) {
+    std::span<const task_queue::Settlement> settlements) {
   std::vector<Result<ItemState>> answers;
   answers.reserve(settlements.size());
   HEADWORKS_ASSIGN(const bool found, Load());
@@ -347,7 +347,7 @@ Result<std::vector<Result<ItemState>>> QueueTransaction::Settle(
       continue;
     }
     const ItemState before = item->state;
-    answers.push_back(task_queue::Settle(row_, *item, settlement, redact, now_));
+    answers.push_back(task_queue::Settle(row_, *item, settlement, now_));
     if (!answers.back() || before != ItemState::kProcessing) continue;
     HEADWORKS_TRY(Update(*item));
     changed = true;

@@ -33,7 +33,7 @@ class QueueTransaction {
                                       std::span<const std::int64_t> digests);
   Result<task_queue::Polled> Poll(const task_queue::PollRequest& request);
   Result<std::vector<Result<task_queue::ItemState>>> Settle(
-      std::span<const task_queue::Settlement> settlements, const task_queue::Redactor& redact);
+      std::span<const task_queue::Settlement> settlements);
   Result<std::vector<Status>> Extend(std::span<const task_queue::Claim> claims,
                                      Duration visibility);
   Result<task_queue::ItemState> Cancel(std::string_view id);

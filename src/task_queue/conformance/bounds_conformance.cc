@@ -141,6 +141,9 @@ TEST_P(QueueConformance, ReasonIsRedactedAndCutAt4KiB) {
   // What is cut off was redacted before: no half of a secret is left.
   EXPECT_TRUE(stored(std::string(kMaxReasonBytes - 20, 'x') + " token=abcdefghijklmnopq")
                   .ends_with("token=***"));
+  // However much of it goes away: what is kept may come from far behind.
+  EXPECT_EQ(stored("password=" + std::string(65'497, 'A') + " postgres://joe:hunter2@db/x"),
+            "password=*** postgres://joe:***@db/x");
 }
 
 TEST_P(QueueConformance, IdsAreRememberedForAWindow) {
