@@ -419,11 +419,11 @@ class OtherLanguagesTest(WorkersCase):
         self.speaker = {**self.env, "no_proxy": "127.0.0.1", "PYTHONPATH": str(self.dir),
                         "PYTHONDONTWRITEBYTECODE": "1", "HEADWORKS_WORKER_TOKEN": self.token()}
 
-    def python_worker(self, *changed):
-        """The example's; `changed`: a script that imports it and runs it otherwise."""
+    def python_worker(self, *args, script=None):
+        """The example's; `script`: one that imports it and runs it otherwise."""
         output = open(self.dir / f"output-{time.monotonic_ns()}", "w+")
         process = subprocess.Popen(
-            [self.python, *(changed or [ROOT / "examples/worker_python/worker.py"]), "--server",
+            [self.python, script or ROOT / "examples/worker_python/worker.py", *args, "--server",
              self.server],
             env=self.speaker, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
         process.output = output
@@ -479,6 +479,25 @@ class OtherLanguagesTest(WorkersCase):
         self.hw("runs", "cancel", "@last")
         self.ended("cancelled")
 
+    def test_a_worker_in_python_outlives_what_goes_wrong_in_a_slot(self):
+        worker = self.python_worker("--slots", "1")
+        self.begin(
+            ("long", "head -c 65537 /dev/zero | tr '\\0' x; echo; head -c 65536 /dev/zero | tr '\\0' y"),
+            ("bad", "echo no JSON > $HEADWORKS_OUTPUT", "allow_failure: true"),
+            ("next", "echo ok", "needs: [long, bad]", "trigger_rule: all_done"))
+        self.write("none.yaml", "version: 1\nname: none\ntasks:\n  a: {exec: [/no/such/program]}\n")
+        self.ended()
+        log = self.log()
+        self.assertIn(f"long | {'x' * 65536}\n", log)
+        self.assertIn("long | x\n", log)
+        self.assertIn(f"long | {'y' * 65536}\n", log)
+        self.assertEqual(self.states(), {"long": "succeeded", "bad": "failed", "next": "succeeded"})
+        self.hw("run", "none.yaml", "--detach")
+        self.ended("failed")
+        self.assertEqual(self.json("runs", "show", "@last")["tasks"][0]["reason"], "spawn")
+        worker.terminate()
+        self.ends(worker, OK)
+
     HANGS = """
 import sys, threading, time
 sys.path.append({examples!r})
@@ -488,8 +507,8 @@ from worker import pb
 def hang(self):
     open({hangs!r}, "a").write("x\\n")
     while True:
-        request = pb.HeartbeatRequest(who=self.worker.who, work_tokens=[self.token])
-        pulse = self.worker.call("Heartbeat", request).pulses[0]
+        pulse = self.worker.call("Heartbeat", who=self.worker.who,
+                                 work_tokens=[self.token]).pulses[0]
         self.token = pulse.work_token or self.token
         time.sleep(0.1)
 
@@ -503,7 +522,7 @@ worker.main()
         self.up()
         script = self.write("hangs.py", self.HANGS.format(
             examples=str(ROOT / "examples/worker_python"), hangs=str(self.dir / "hangs")))
-        hangs = self.python_worker(script, "--slots", "1")
+        hangs = self.python_worker("--slots", "1", script=script)
         self.begin(("a", "echo done >> done", "timeout: 1s", "grace: 0s",
                     "retry: {max_attempts: 2, initial: 0s}"))
         self.until_exists("hangs")
