@@ -228,6 +228,68 @@ class WorkersTest(WorkersCase):
         self.ended()
         self.assertEqual(len(self.lines("a.here")), 2)
 
+    def test_a_worker_that_wakes_after_another_has_finished_changes_nothing(self):
+        self.lease(2)
+        self.up()
+        stopped = self.worker("stopped")
+        self.begin(("a", f"{gated('a')}; echo '{{\"by\": '$$'}}' > $HEADWORKS_OUTPUT"),
+                   ("b", "echo by ${{ needs.a.output.by }} >> b.here", "needs: [a]"))
+        self.until_exists("a.here")
+        stopped.send_signal(signal.SIGSTOP)
+        self.worker("other")
+        self.until(lambda: len(self.lines("a.here")) == 2, "the other begins it")
+        self.write("a.go", "")
+        self.ended()
+        before = self.json("runs", "show", "@last")
+        stopped.send_signal(signal.SIGCONT)
+        self.until_said(stopped, "somebody else's")
+        self.assertEqual(self.json("runs", "show", "@last"), before)
+        self.assertEqual(self.lines("b.here"), ["by", self.lines("a.here")[1]])
+        (a,) = [task for task in before["tasks"] if task["task"] == "a"]
+        self.assertEqual((a["tries"], a["losses"]), (1, 1))
+
+    def test_a_task_that_ends_in_a_cut_longer_than_the_lease_is_run_again(self):
+        self.lease(4)
+        self.up()
+        proxy = FaultProxy(self.server)
+        self.addCleanup(proxy.close)
+        cut_off = self.worker("cut-off", server=proxy.address)
+        self.begin(("a", gated("a")))
+        self.until_exists("a.here")
+        other = self.worker("other")
+        proxy.cut()
+        proxy.drop()
+        self.write("a.go", "")
+        self.until_said(other, "succeeded")
+        self.ended()
+        proxy.join()
+        self.until_said(cut_off, "somebody else's")
+        self.assertEqual(len(self.lines("a.here")), 2)
+        (a,) = self.json("runs", "show", "@last")["tasks"]
+        self.assertEqual((a["tries"], a["losses"]), (1, 1))
+
+    def test_labels_choose_the_worker(self):
+        self.up()
+        self.worker("plain")
+        self.begin(("a", "echo a >> a.here", "requires: [region=eu]"), ("b", "echo b >> b.here"))
+        self.until_exists("b.here")
+        self.until(lambda: self.states()["b"] == "succeeded", "what requires nothing runs")
+        self.assertIn("region=eu", self.hw("runs", "why", "@last", "a").stdout)
+        self.assertEqual(self.lines("a.here"), [])
+        eu = self.worker("eu", "--label", "region=eu")
+        self.ended()
+        self.assertIn("/a of run", self.text(eu))
+
+    def test_lines_of_a_live_task_are_followed(self):
+        self.up()
+        self.worker("w")
+        self.begin(("a", f"echo begun; {gated('a')}; echo over"))
+        follower = self.start("runs", "logs", "@last", "-f")
+        self.until_said(follower, "begun")
+        self.assertEqual(self.states(), {"a": "running"})
+        self.write("a.go", "")
+        self.assertIn("over", self.ends(follower, OK))
+
     def test_a_full_disk_of_a_worker_loses_nothing(self):
         disk = self.mount_disk("8m")
         self.up()
