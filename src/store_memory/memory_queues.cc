@@ -234,7 +234,8 @@ class MemoryQueues final : public task_queue::Queues,
     std::size_t again = 0;
     for (const Settlement& settlement : kept) {
       if (q == nullptr || !q->items.contains(settlement.claim.item)) {
-        answers.emplace_back(task_queue::NoSuchClaim(queue, settlement.claim));
+        answers.emplace_back(q != nullptr ? task_queue::NoSuchClaim(queue, settlement.claim)
+                                          : task_queue::NoSuchQueue(queue));
         continue;
       }
       answers.push_back(Update(*q, q->items.at(settlement.claim.item), [&](auto& row, auto& item) {
@@ -256,7 +257,8 @@ class MemoryQueues final : public task_queue::Queues,
     std::vector<Status> answers;
     for (const Claim& claim : claims) {
       if (q == nullptr || !q->items.contains(claim.item)) {
-        answers.emplace_back(task_queue::NoSuchClaim(queue, claim));
+        answers.emplace_back(q != nullptr ? task_queue::NoSuchClaim(queue, claim)
+                                          : task_queue::NoSuchQueue(queue));
         continue;
       }
       answers.push_back(Update(*q, q->items.at(claim.item), [&](auto& row, auto& item) {

@@ -343,7 +343,8 @@ Result<std::vector<Result<ItemState>>> QueueTransaction::Settle(
       HEADWORKS_ASSIGN(item, Find(settlement.claim.item));
     }
     if (!item) {
-      answers.emplace_back(task_queue::NoSuchClaim(queue_, settlement.claim));
+      answers.emplace_back(found ? task_queue::NoSuchClaim(queue_, settlement.claim)
+                                 : task_queue::NoSuchQueue(queue_));
       continue;
     }
     const ItemState before = item->state;
@@ -367,7 +368,8 @@ Result<std::vector<Status>> QueueTransaction::Extend(std::span<const Claim> clai
       HEADWORKS_ASSIGN(item, Find(claim.item));
     }
     if (!item) {
-      answers.emplace_back(task_queue::NoSuchClaim(queue_, claim));
+      answers.emplace_back(found ? task_queue::NoSuchClaim(queue_, claim)
+                                 : task_queue::NoSuchQueue(queue_));
       continue;
     }
     answers.push_back(ExtendLease(row_, *item, claim, visibility, now_));

@@ -107,6 +107,10 @@ class QueueTest(harness.Case):
         self.assertEqual(len(page), 2)
         self.assertEqual(len(self.queue("dead", "mail", "--after", page[-1]["item"])), 1)
         self.assertEqual(self.queue("redrive", "mail", "--reason", "http")["items"], 1)
+        # Any age is no filter.
+        for command in ("purge", "redrive"):
+            said = self.hw("queue", command, "mail", "--older-than", "0s", code=USAGE).stderr
+            self.assertIn("say which: ids, a filter, or --all", said)
         self.assertEqual(self.queue("purge", "mail", "--state", "dead")["items"], 2)
         self.hw("queue", "purge", "mail", "--state", "processing", code=USAGE)
         self.hw("queue", "list", "mail", "--state", "lost", code=USAGE)

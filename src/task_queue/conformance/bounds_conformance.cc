@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "headworks/task_queue/checks.h"
 #include "headworks/task_queue_conformance/harness.h"
 
 namespace headworks::task_queue::conformance {
@@ -192,6 +193,19 @@ TEST_P(QueueConformance, RateIsATokenBucket) {
   EXPECT_EQ(Poll().size(), 3U);
   QUEUE_EXPECT_OK(admin().Configure(kTenant, "q", {.rate = RateLimit{}}));
   EXPECT_EQ(Poll().size(), 2U);
+}
+
+TEST_P(QueueConformance, WhatIsRefusedSaysWhatToChange) {
+  const auto refused = admin().Configure(kTenant, "q", {.backoff = minutes(10)});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message,
+            "backoff is 10m00s, above max_backoff, which is 5m00s; change both");
+  const Settlement ack{.claim = {ItemNo(1), ClaimNo(1)}};
+  const auto settled = tasks().Settle(kTenant, "none", {&ack, 1});
+  const auto extended = tasks().Extend(kTenant, "none", {&ack.claim, 1}, seconds(1));
+  ASSERT_TRUE(settled && extended);
+  EXPECT_EQ(settled->front().error(), NoSuchQueue("none"));
+  EXPECT_EQ(extended->front().error(), NoSuchQueue("none"));
 }
 
 TEST_P(QueueConformance, SettingsAreCheckedAndKept) {
