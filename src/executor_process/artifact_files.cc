@@ -143,8 +143,7 @@ Status PlaceFile(artifact_store::BlobStore& store, const artifact_store::Owner& 
   const model::Artifact& artifact = needed.artifact;
   const auto reader = store.Open(owner, {artifact.sha256, artifact.size});
   const mode_t mode = artifact.executable ? kReadOnly | kExecutable : kReadOnly;
-  const Status placed =
-      reader ? Copy(**reader, needed.path, mode, stop) : Status(Error(reader.error()));
+  Status placed = reader ? Copy(**reader, needed.path, mode, stop) : Status(Error(reader.error()));
   if (placed || placed.error().code == Code::kCancelled) return placed;
   return Error{placed.error().code,
                fmt::format("artifact {}: {}", needed.name, placed.error().message)};

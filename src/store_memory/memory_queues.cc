@@ -412,6 +412,7 @@ class MemoryQueues final : public task_queue::Queues,
   Result<std::vector<task_queue::TenantQueue>> ListAll() override {
     const std::lock_guard lock(s_.mutex);
     std::vector<task_queue::TenantQueue> all;
+    all.reserve(s_.queues.size());
     for (const auto& [key, q] : s_.queues) all.push_back({key.first, q.row.record});
     return all;
   }
