@@ -212,6 +212,17 @@ class QueueTest(harness.Case):
         self.assertEqual(self.queue("push", "mail", "1", "--id", "a"),
                          [{"id": "a", "state": "inserted"}])
 
+    def test_waiting_pull_outlives_engines(self):
+        engine = self.engine_up()
+        waiting = self.start("queue", "pull", "mail", "--wait", "1m", "-o", "json")
+        for _ in range(2):
+            engine.kill()
+            engine.wait()
+            engine = self.engine_up()
+        self.assertIsNone(waiting.poll(), self.text(waiting))
+        self.hw("queue", "push", "mail", '"hello"')
+        self.assertEqual(json.loads(self.ends(waiting, OK))[0]["payload"], "hello")
+
     def test_waiting_pull_gets_what_another_process_pushes(self):
         waiting = self.start("queue", "pull", "mail", "--wait", "1m", "-o", "json")
         self.until(self.store.exists, "the store is there")
