@@ -1,15 +1,8 @@
 """A Headworks worker in Python: runs the commands of one queue.  See README.md."""
-import argparse
-import json
-import os
-import pathlib
-import signal
-import tempfile
-import threading
-import time
+import argparse, json, os, pathlib, signal, tempfile, threading, time
+from contextlib import suppress
 from secrets import token_hex
 from subprocess import DEVNULL, PIPE, STDOUT, Popen
-
 import grpc
 from headworks.worker.v1 import worker_pb2 as pb, worker_pb2_grpc
 
@@ -26,7 +19,8 @@ class Worker:
         self.draining = threading.Event()
         self.register()
 
-    def call(self, name, request):  # one answer, however often it takes
+    def call(self, name, **fields):  # one answer, however often it takes
+        request = getattr(pb, name + "Request")(**fields)
         for attempt in range(10**9):
             try:
                 answer = getattr(self.stub, name)(request, timeout=20, metadata=self.metadata)
@@ -43,22 +37,20 @@ class Worker:
             time.sleep(min(1, 0.1 * 2 ** min(attempt, 6)))
 
     def register(self):
-        welcome = self.call("Register", pb.RegisterRequest(
-            who=self.who, slots={self.queue: self.slots}, host=os.uname().nodename, protocol=1))
+        welcome = self.call("Register", who=self.who, slots={self.queue: self.slots},
+                            host=os.uname().nodename, protocol=1)
         self.lease, self.beat = welcome.lease_us / 1e6, welcome.heartbeat_every_us / 1e6
 
     def run(self):
         while not self.draining.is_set():
-            polled = self.call("Poll", pb.PollRequest(who=self.who, free={self.queue: 1},
-                                                      wait_us=1_000_000))
-            if polled.leave:  # an operator drains this worker
-                self.draining.set()
+            polled = self.call("Poll", who=self.who, free={self.queue: 1}, wait_us=1_000_000)
+            polled.leave and self.draining.set()  # an operator drains this worker
             for each in polled.assignments:
                 began = time.monotonic()
-                start = pb.StartRequest(who=self.who, start_token=each.start_token)
-                started = self.call("Start", start)
-                if started.reply == pb.REPLY_GO_ON:
-                    Attempt(self, started, began).run()
+                with suppress(grpc.RpcError):  # refused: it is another's by now
+                    started = self.call("Start", who=self.who, start_token=each.start_token)
+                    if started.reply == pb.REPLY_GO_ON:
+                        Attempt(self, started, began).run()
 
 
 class Attempt:
@@ -70,44 +62,52 @@ class Attempt:
         self.grace = self.flow["tasks"][0].get("grace_us", 10_000_000) / 1e6
 
     def run(self):
+        try:
+            outcome = self.execute()
+        except Exception as error:  # no such program, a bad output, a bug: a try, but not the slot
+            outcome = dict(verdict=pb.VERDICT_RETRY, reason=19, error=repr(error)[:2000].encode())
+        self.worker.call("Complete", work_token=self.token, outcome=outcome)
+
+    def execute(self):
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "input").write_text(self.job.context_json)
             output = pathlib.Path(folder, "output")
             argv, cwd, env = self.command()
             env |= {"HEADWORKS_INPUT": f"{folder}/input", "HEADWORKS_OUTPUT": str(output)}
-            process = Popen(argv, cwd=cwd or None, env=env, start_new_session=True, stdin=DEVNULL,
-                            stdout=PIPE, stderr=STDOUT)
+            process = Popen(argv, cwd=cwd or None, env=env, start_new_session=True,
+                            stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
             watch = threading.Thread(target=self.watch, args=(process,))
             watch.start()
-            for number, text in enumerate(process.stdout, 1):  # lines go before the verdict
-                line = pb.Line(number=number, stream=pb.STREAM_STDOUT, bytes=text.rstrip(b"\n"),
-                               at_us=int(time.time() * 1e6))
-                self.worker.call("Log", pb.LogRequest(work_token=self.token, lines=[line]))
-            code = process.wait()
-            self.over.set()
-            watch.join()
+            try:  # lines go before the verdict, what is longer than one may be in pieces
+                for number, text in enumerate(iter(lambda: process.stdout.readline(65536), b""), 1):
+                    self.worker.call("Log", work_token=self.token, lines=[dict(
+                        number=number, stream=pb.STREAM_STDOUT, bytes=text.rstrip(b"\n"),
+                        at_us=int(time.time() * 1e6))])
+            except Exception:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+            finally:
+                code = process.wait()
+                watch.join(self.over.set())
             out = output.read_bytes() if output.exists() and not (self.stop or code) else b""
-            self.worker.call("Complete", pb.CompleteRequest(work_token=self.token, outcome=dict(
-                verdict=self.stop or (pb.VERDICT_RETRY if code else pb.VERDICT_SUCCEEDED),
-                reason=self.why or 2*(code > 0), output=out, error=b"exit %d" % code * bool(code))))
+            return dict(verdict=self.stop or (pb.VERDICT_RETRY if code else pb.VERDICT_SUCCEEDED),
+                        reason=self.why or 2 * (code > 0), error=b"exit %d" % code * bool(code),
+                        output=out and json.dumps(dict(json.loads(out))).encode())
 
     def command(self):
         own = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         own["HEADWORKS_IDEMPOTENCY_KEY"] = self.job.idempotency_key
-        r, task = self.job.rendered, self.flow["tasks"][0]  # the one wins over the other
-        script = ["/bin/sh", "-ec", r.shell.script or task.get("run")]
-        env = {**own, **self.flow.get("env", {}), **task.get("env", {}), **r.workflow_env, **r.env}
-        argv = list(r.exec.argv) or task.get("exec") or script
-        return argv, r.cwd or task.get("cwd"), env | dict(r.bound)
+        r, t = self.job.rendered, self.flow["tasks"][0]  # the one wins over the other
+        env = {**own, **self.flow.get("env", {}), **t.get("env", {}), **r.workflow_env, **r.env}
+        sh = ["/bin/sh", "-ec", r.shell.script or t.get("run")]
+        return list(r.exec.argv) or t.get("exec") or sh, r.cwd or t.get("cwd"), env | dict(r.bound)
 
-    def end(self, process, verdict, reason, at_once):
-        """TERM, and after the grace KILL; the first call says how the attempt ended."""
-        if not self.stop:
+    def end(self, process, verdict, reason, at_once):  # TERM, and after the grace KILL
+        if not self.stop:  # the first call says how the attempt ended
             self.stop, self.why = verdict, reason
             os.killpg(process.pid, signal.SIGTERM)
         self.kill_at = min(self.kill_at, time.monotonic() + (0 if at_once else self.grace))
-        if time.monotonic() >= self.kill_at:
-            os.killpg(process.pid, signal.SIGKILL)
+        time.monotonic() >= self.kill_at and os.killpg(process.pid, signal.SIGKILL)
 
     def watch(self, process):
         timeout_at = time.monotonic() + (self.job.timeout_us / 1e6 or float("inf"))
@@ -142,7 +142,7 @@ def main():
     [thread.start() for thread in threads]
     print("ready", flush=True)
     [thread.join() for thread in threads]
-    worker.call("Leave", pb.LeaveRequest(who=worker.who))
+    worker.call("Leave", who=worker.who)
 
 
 if __name__ == "__main__":

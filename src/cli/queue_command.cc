@@ -356,7 +356,7 @@ Result<Exit> MoveItems(const Context& context, const QueueArgs& args, std::strin
                                                                      std::string_view,
                                                                      const ItemFilter&)) {
   HEADWORKS_ASSIGN(ItemFilter filter, MakeFilter(args));
-  if (!args.all && filter.ids.empty() && filter.reason.empty() && !args.older_than.text &&
+  if (!args.all && filter.ids.empty() && filter.reason.empty() && filter.older_than == Duration() &&
       filter.states.empty())
     return Error{Code::kInvalidArgument, "say which: ids, a filter, or --all"};
   filter.limit = task_queue::kMaxBatch;

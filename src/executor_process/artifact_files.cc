@@ -86,6 +86,12 @@ Status Copy(artifact_store::Reader& from, const std::string& path, mode_t mode,
   return {};
 }
 
+Error TooLarge(const LeftFile& left) {
+  return Bad(left, fmt::format("has more than {} bytes, the most that one may have "
+                               "(max_artifact_bytes)",
+                               left.max_bytes));
+}
+
 /// The whole file, from its beginning.  kConflict: again.
 Result<artifact_store::Blob> Store(artifact_store::BlobStore& store,
                                    const artifact_store::Owner& owner, const LeftFile& left,
@@ -105,10 +111,7 @@ Result<artifact_store::Blob> Store(artifact_store::BlobStore& store,
     if (count < 0) return Trouble("read", left.path);
     if (count == 0) break;
     size += static_cast<std::uint64_t>(count);
-    if (size > left.max_bytes)
-      return Bad(left, fmt::format("has more than {} bytes, the most that one may have "
-                                   "(max_artifact_bytes)",
-                                   left.max_bytes));
+    if (size > left.max_bytes) return TooLarge(left);  // it grows
     const Status appended = writer->Append({piece.data(), static_cast<std::size_t>(count)});
     if (!appended) return said(appended.error());
   }
@@ -124,6 +127,7 @@ Result<model::Artifact> KeepFile(artifact_store::BlobStore& store,
                                  const std::function<bool()>& stop) {
   struct stat status{};
   HEADWORKS_ASSIGN(const Fd file, OpenLeft(left, status));
+  if (static_cast<std::uint64_t>(status.st_size) > left.max_bytes) return TooLarge(left);
   auto blob = Store(store, owner, left, file, stop);
   for (int again = 0; !blob && blob.error().code == Code::kConflict && again < kMostAgain; ++again)
     blob = Store(store, owner, left, file, stop);
@@ -139,8 +143,7 @@ Status PlaceFile(artifact_store::BlobStore& store, const artifact_store::Owner& 
   const model::Artifact& artifact = needed.artifact;
   const auto reader = store.Open(owner, {artifact.sha256, artifact.size});
   const mode_t mode = artifact.executable ? kReadOnly | kExecutable : kReadOnly;
-  const Status placed =
-      reader ? Copy(**reader, needed.path, mode, stop) : Status(Error(reader.error()));
+  Status placed = reader ? Copy(**reader, needed.path, mode, stop) : Status(Error(reader.error()));
   if (placed || placed.error().code == Code::kCancelled) return placed;
   return Error{placed.error().code,
                fmt::format("artifact {}: {}", needed.name, placed.error().message)};

@@ -24,6 +24,10 @@ constexpr std::size_t kMostFiles = 16;
 /// Only digests are wanted.
 constexpr std::string_view kNoFolder = "/nowhere";
 
+/// Of all that one attempt fetches, or passes on: a worker that only seems to go on does not keep
+/// it for ever (I12).
+constexpr Duration kLongestTransfer = std::chrono::hours(12);
+
 Error Over() { return {Code::kUnavailable, "the attempt is over, or about to be"}; }
 Error NoRoom() { return {Code::kUnavailable, "too many pieces wait to be stored; say it again"}; }
 
@@ -59,6 +63,31 @@ void Impl::HearHolder(const std::string& work_token, Heard_ then) {
   Spoken();
 }
 
+void Impl::MovedLocked(Entry& entry, Transfer transfer) const {
+  const Duration now = ports_.clock.Monotonic();
+  if (entry.stage != Stage::kRunning || now >= OverdueAt(entry)) return;
+  if (entry.transfer < transfer) {
+    if (entry.transfer_began == Duration(0) || transfer == Transfer::kPassingOn)
+      entry.transfer_began = now;
+    entry.transfer = transfer;
+  }
+  if (entry.transfer == transfer && now < entry.transfer_began + kLongestTransfer)
+    entry.moved_at = now;
+}
+
+void Impl::Moved(const Id& id, Transfer transfer, const std::string& fetched) {
+  const Lock lock(mutex_);
+  const auto known = entries_.find(id);
+  if (known == entries_.end()) return;
+  Entry& entry = known->second;
+  MovedLocked(entry, transfer);
+  if (fetched.empty() || entry.transfer != Transfer::kFetching) return;
+  entry.fetched.insert(fetched);
+  // Its code begins.
+  if (entry.needed && entry.fetched.size() >= entry.needed->size())
+    entry.transfer = Transfer::kNone;
+}
+
 Status Impl::AdmitPut(const executor::Attempt& attempt, const std::string& sha256) {
   const auto bad = [](std::string why) { return Error{Code::kInvalidArgument, std::move(why)}; };
   const std::size_t leaves = attempt.task().artifacts.size();
@@ -85,10 +114,15 @@ void Impl::PutArtifact(worker_api::ArtifactPut put, Done<ArtifactTaken> done) {
                         Result<Reply> reply, const executor::Attempt& attempt) {
     if (!reply) return done(Error(reply.error()));
     if (!Heard(*reply)) return done(ArtifactTaken{.reply = *reply});
+    const Id id = IdOf(attempt.key);
+    if (!attempt.task().artifacts.empty()) Moved(id, Transfer::kPassingOn);
     transfers_.Put(
-        IdOf(attempt.key), {attempt.key.tenant, attempt.run_id}, put,
+        id, {attempt.key.tenant, attempt.run_id}, put,
         [this, attempt, sha256 = put.sha256] { return AdmitPut(attempt, sha256); }, *reply, room,
-        done);
+        [this, id, done](const Result<ArtifactTaken>& taken) {
+          if (taken && !taken->failure) Moved(id, Transfer::kPassingOn);
+          done(taken);
+        });
   });
 }
 
@@ -99,9 +133,16 @@ void Impl::GetArtifact(worker_api::ArtifactGet get, Done<ArtifactPiece> done) {
                         Result<Reply> reply, const executor::Attempt& attempt) {
     if (!reply) return done(Error(reply.error()));
     if (!Heard(*reply)) return done(ArtifactPiece{.reply = *reply});
+    const Id id = IdOf(attempt.key);
+    if (HasArtifacts(attempt)) Moved(id, Transfer::kFetching);
     transfers_.Get(
-        IdOf(attempt.key), {attempt.key.tenant, attempt.run_id}, get,
-        [this, attempt, sha256 = get.sha256] { return FindNeeded(attempt, sha256); }, *reply, done);
+        id, {attempt.key.tenant, attempt.run_id}, get,
+        [this, attempt, sha256 = get.sha256] { return FindNeeded(attempt, sha256); }, *reply,
+        [this, id, sha256 = get.sha256, done](const Result<ArtifactPiece>& piece) {
+          if (piece && !piece->failure)
+            Moved(id, Transfer::kFetching, piece->last ? sha256 : std::string());
+          done(piece);
+        });
   });
 }
 

@@ -95,6 +95,8 @@ class Impl final : public QueueExecutor {
     kRunning,
     kEnded,
   };
+  /// What a worker does before the code begins, and after it has ended; no time of the task's.
+  enum class Transfer : std::uint8_t { kNone, kFetching, kPassingOn };
   /// What is stored of an attempt's output.
   struct LogState {
     bool known = false;
@@ -131,6 +133,9 @@ class Impl final : public QueueExecutor {
     Duration heard_at{0};      // kRunning, monotonic
     Duration begun_at{0};      // its code, at the earliest, as this process knows; monotonic
     Duration cancelled_at{0};  // with `cancel`; monotonic
+    Transfer transfer = Transfer::kNone;
+    Duration transfer_began{0}, moved_at{0};  // the first and the last piece; monotonic
+    std::set<std::string> fetched{};          // digests, of whole files
     Instant began_at{};
     /// kRunning: by a worker to whom this process had promised its lease; else an earlier one may
     /// have, a longer one.
@@ -289,6 +294,9 @@ class Impl final : public QueueExecutor {
   /// When its holder should have ended it, however late it heard of that, and is heard no more
   /// (monotonic): a worker that lives and hangs does not keep an attempt for ever.
   Duration OverdueAt(const Entry& entry) const;
+  /// A piece of its artifacts came, or was answered.
+  void MovedLocked(Entry& entry, Transfer transfer) const;
+  void Moved(const Id& id, Transfer transfer, const std::string& fetched = {});
   /// How one ends whose holder was last heard then and is not any more.
   model::Outcome SilenceOf(const Entry& entry) const;
   void HeardLocked(Entry& entry);

@@ -26,6 +26,8 @@ using worker_api::Started;
 namespace {
 
 constexpr std::size_t kMostStarts = 16;  // of one attempt
+/// Between two pieces of what a worker passes on.
+constexpr Duration kTransferRests = std::chrono::minutes(5);
 constexpr Duration kAskAgain = std::chrono::milliseconds(500);
 
 std::size_t BytesOf(const std::vector<log_store::Line>& lines) {
@@ -46,7 +48,10 @@ Duration Impl::OverdueAt(const Entry& entry) const {
   if (!entry.attempt.workflow) return Duration::max();
   const Duration late = entry.attempt.task().grace + options_.lease;
   Duration at = Duration::max();
-  if (entry.attempt.timeout > Duration(0)) at = entry.begun_at + entry.attempt.timeout + late;
+  if (entry.transfer == Transfer::kPassingOn)
+    at = entry.moved_at + std::max(kTransferRests, options_.lease);
+  else if (entry.attempt.timeout > Duration(0))
+    at = std::max(entry.begun_at, entry.moved_at) + entry.attempt.timeout + late;
   if (entry.cancel) at = std::min(at, entry.cancelled_at + late + options_.lease);
   return at;
 }
@@ -57,6 +62,11 @@ model::Outcome Impl::SilenceOf(const Entry& entry) const {
     return OutcomeOf(ExecutionStatus::kLost,
                      fmt::format("worker {} has said nothing for {}", entry.who.worker,
                                  FormatDuration(options_.lease)));
+  if (!entry.cancel && entry.transfer != Transfer::kNone)
+    return OutcomeOf(
+        ExecutionStatus::kLost,
+        fmt::format("worker {} is heard, and does not go on {} artifacts", entry.who.worker,
+                    entry.transfer == Transfer::kFetching ? "fetching" : "passing on"));
   return OutcomeOf(
       entry.cancel ? ExecutionStatus::kCancelled : ExecutionStatus::kTimedOut,
       fmt::format("worker {} has not ended it long after its {} and grace ({})", entry.who.worker,

@@ -271,7 +271,7 @@ Status Impl::Claim(Line& line) {
       line.pause = {};
       const Duration claimed_at = asked_at + polled->waited;
       Take(line, *std::move(polled), claimed_at);
-    } else if (polled.error().code == Code::kUnavailable) {
+    } else if (task_queue::Passes(polled.error())) {
       Trouble(line, polled.error());
     } else {
       return polled.error();

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "headworks/task_queue/checks.h"
+
 namespace headworks {
 namespace {
 
@@ -15,9 +17,6 @@ using task_queue::Settlement;
 constexpr Duration kLongestWait = std::chrono::seconds(1);
 constexpr Duration kFirstPause = std::chrono::milliseconds(50);
 constexpr Duration kLongestPause = std::chrono::seconds(5);
-
-/// An answer that is not known: it may have happened.
-bool IsUnknown(const Error& error) { return error.code == Code::kUnavailable; }
 
 /// Where a settlement leads whose answer was lost.
 ItemState StateAfter(Settlement::Kind kind, const task_queue::ClaimedItem& item) {
@@ -159,7 +158,7 @@ bool LeaseKeeper::HeardLocked(HeldJob& job, const Status& answer, Duration asked
   }
   job.extend_at = clock_.Monotonic() + lease / 5;
   // What is being settled hears of it by that.
-  if (IsUnknown(answer.error()) || job.is_settling) return false;
+  if (task_queue::Passes(answer.error()) || job.is_settling) return false;
   return RaiseLocked(job, StopCause::kLost);
 }
 
@@ -186,11 +185,11 @@ std::optional<ItemState> LeaseKeeper::Settle(HeldJob& job, Settlement settlement
     if (is_repeated && answer.error().code == Code::kConflict)
       return CauseOf(job) == StopCause::kCancel ? ItemState::kCancelled
                                                 : StateAfter(settlement.kind, job.item);
-    if (!IsUnknown(answer.error())) {
+    if (!task_queue::Passes(answer.error())) {
       why = answer.error().message;
       break;
     }
-    is_repeated = true;
+    is_repeated |= answer.error().code == Code::kUnavailable;  // it may have happened
     std::unique_lock lock(mutex_);
     const Duration left = job.until - clock_.Monotonic();
     if (left <= Duration() || job.cause == StopCause::kLost)

@@ -295,6 +295,7 @@ class Impl final : public RunTaker {
 
 Result<std::unique_ptr<RunTaker>> RunTaker::Open(TakerOptions options, const TakerPorts& ports) {
   HEADWORKS_TRY(Check(options));
+  HEADWORKS_TRY(FindSupervisor(options.runner));
   std::error_code ec;
   options.state_dir = fs::absolute(options.state_dir, ec).string();
   HEADWORKS_ASSIGN(auto folder, TakerFolder::Open(options.state_dir, ports.random));

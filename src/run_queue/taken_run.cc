@@ -8,6 +8,8 @@
 #include <utility>
 #include <variant>
 
+#include "headworks/task_queue/checks.h"
+
 namespace headworks::run_queue {
 namespace {
 
@@ -92,7 +94,7 @@ bool TakenRun::Extend() {
     ports_.log.Warning(
         "a claim was not extended",
         {{"queue", options_.queue}, {"item", item_.id}, {"error", answer.error().message}});
-  if (answer.error().code != Code::kUnavailable) {
+  if (!task_queue::Passes(answer.error())) {
     lost_ = true;  // it may be another's already
     SetHeldUntil(began);
   }
@@ -155,10 +157,16 @@ Result<RunHandle> TakenRun::Start(Runner& engine, const Task& task) {
 }
 
 /// What is this host's trouble is another's to run, at no cost (I7).
+TakenRun::End TakenRun::HostCannotRun(const Error& error) {
+  troubled_ = true;
+  return {Kind::kHandBack, error.message};
+}
+
 TakenRun::End TakenRun::CannotRun(const Error& error) {
-  troubled_ = error.code == Code::kUnavailable || error.code == Code::kConflict ||
-              error.code == Code::kLeaseLost;
-  return {troubled_ ? Kind::kHandBack : Kind::kNack, error.message};
+  if (task_queue::Passes(error) || error.code == Code::kConflict ||
+      error.code == Code::kLeaseLost || error.code == Code::kCorrupt)
+    return HostCannotRun(error);
+  return {Kind::kNack, error.message};
 }
 
 TakenRun::End TakenRun::Run(const Task& task, std::jthread& keep) {
@@ -166,7 +174,7 @@ TakenRun::End TakenRun::Run(const Task& task, std::jthread& keep) {
   if (CallsFunctions(task.workflow()))
     watch = std::jthread([this](const std::stop_token& done) { WatchEnd(done); });
   const auto engine = OpenEngine();
-  if (!engine) return CannotRun(engine.error());
+  if (!engine) return HostCannotRun(engine.error());  // no item has a say in that
   ports_.tell(
       fmt::format("{}: run of {}, in {}", Name(), task.workflow().name().workflow, folder_));
   const auto run = Start(**engine, task);
@@ -220,7 +228,7 @@ void TakenRun::Settle(const End& end) {
         OneOf(ports_.queues.tasks().Settle(options_.tenant, options_.queue, {&settlement, 1}));
     // Settled already: by an earlier try whose answer was lost, or by an operator.
     if (answer || answer.error().code == Code::kConflict) return;
-    if (answer.error().code != Code::kUnavailable || stop_.stop_requested() ||
+    if (!task_queue::Passes(answer.error()) || stop_.stop_requested() ||
         ports_.clock.Monotonic() >= held_until())
       return ports_.tell(fmt::format("{}: that was not heard, and it comes again: {}", Name(),
                                      answer.error().message));

@@ -49,6 +49,7 @@ class TakenRun {
   Result<std::unique_ptr<Runner>> OpenEngine();
   Result<RunHandle> Start(Runner& engine, const Task& task);
   End Follow(const RunHandle& run);
+  End HostCannotRun(const Error& error);
   End CannotRun(const Error& error);
   void Settle(const End& end);
   std::string Name() const;

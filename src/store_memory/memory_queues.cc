@@ -227,18 +227,20 @@ class MemoryQueues final : public task_queue::Queues,
   Result<std::vector<Result<ItemState>>> Settle(const TenantId& tenant, std::string_view queue,
                                                 std::span<const Settlement> settlements) override {
     HEADWORKS_TRY(task_queue::CheckSettle(tenant, queue, settlements));
+    const auto kept = task_queue::WithReasonsKept(settlements, task_queue::RedactCredentials);
     const std::lock_guard lock(s_.mutex);
     const QueueTime now = Now();
     QueueOnDisk* const q = Find(tenant, queue);
     std::vector<Result<ItemState>> answers;
     std::size_t again = 0;
-    for (const Settlement& settlement : settlements) {
+    for (const Settlement& settlement : kept) {
       if (q == nullptr || !q->items.contains(settlement.claim.item)) {
-        answers.emplace_back(task_queue::NoSuchClaim(queue, settlement.claim));
+        answers.emplace_back(q != nullptr ? task_queue::NoSuchClaim(queue, settlement.claim)
+                                          : task_queue::NoSuchQueue(queue));
         continue;
       }
       answers.push_back(Update(*q, q->items.at(settlement.claim.item), [&](auto& row, auto& item) {
-        return task_queue::Settle(row, item, settlement, task_queue::RedactCredentials, now);
+        return task_queue::Settle(row, item, settlement, now);
       }));
       if (answers.back() && *answers.back() == ItemState::kPending) ++again;
     }
@@ -256,7 +258,8 @@ class MemoryQueues final : public task_queue::Queues,
     std::vector<Status> answers;
     for (const Claim& claim : claims) {
       if (q == nullptr || !q->items.contains(claim.item)) {
-        answers.emplace_back(task_queue::NoSuchClaim(queue, claim));
+        answers.emplace_back(q != nullptr ? task_queue::NoSuchClaim(queue, claim)
+                                          : task_queue::NoSuchQueue(queue));
         continue;
       }
       answers.push_back(Update(*q, q->items.at(claim.item), [&](auto& row, auto& item) {
@@ -410,6 +413,7 @@ class MemoryQueues final : public task_queue::Queues,
   Result<std::vector<task_queue::TenantQueue>> ListAll() override {
     const std::lock_guard lock(s_.mutex);
     std::vector<task_queue::TenantQueue> all;
+    all.reserve(s_.queues.size());
     for (const auto& [key, q] : s_.queues) all.push_back({key.first, q.row.record});
     return all;
   }

@@ -351,7 +351,7 @@ Status QueueTransaction::SetAside(ItemRecord& item, const std::string& why) {
 }
 
 Result<std::vector<Result<ItemState>>> QueueTransaction::Settle(
-    std::span<const task_queue::Settlement> settlements, const task_queue::Redactor& redact) {
+    std::span<const task_queue::Settlement> settlements) {
   std::vector<Result<ItemState>> answers;
   answers.reserve(settlements.size());
   HEADWORKS_ASSIGN(const bool found, Load());
@@ -362,11 +362,12 @@ Result<std::vector<Result<ItemState>>> QueueTransaction::Settle(
       HEADWORKS_ASSIGN(item, Find(settlement.claim.item));
     }
     if (!item) {
-      answers.emplace_back(task_queue::NoSuchClaim(queue_, settlement.claim));
+      answers.emplace_back(found ? task_queue::NoSuchClaim(queue_, settlement.claim)
+                                 : task_queue::NoSuchQueue(queue_));
       continue;
     }
     const ItemState before = item->state;
-    answers.push_back(task_queue::Settle(row_, *item, settlement, redact, now_));
+    answers.push_back(task_queue::Settle(row_, *item, settlement, now_));
     if (!answers.back() || before != ItemState::kProcessing) continue;
     HEADWORKS_TRY(Update(*item));
     changed = true;
@@ -386,7 +387,8 @@ Result<std::vector<Status>> QueueTransaction::Extend(std::span<const Claim> clai
       HEADWORKS_ASSIGN(item, Find(claim.item));
     }
     if (!item) {
-      answers.emplace_back(task_queue::NoSuchClaim(queue_, claim));
+      answers.emplace_back(found ? task_queue::NoSuchClaim(queue_, claim)
+                                 : task_queue::NoSuchQueue(queue_));
       continue;
     }
     answers.push_back(ExtendLease(row_, *item, claim, visibility, now_));

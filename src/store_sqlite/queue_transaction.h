@@ -36,7 +36,7 @@ class QueueTransaction {
   /// What is wrong with items that were set aside.
   const std::vector<std::string>& damaged() const { return damaged_; }
   Result<std::vector<Result<task_queue::ItemState>>> Settle(
-      std::span<const task_queue::Settlement> settlements, const task_queue::Redactor& redact);
+      std::span<const task_queue::Settlement> settlements);
   Result<std::vector<Status>> Extend(std::span<const task_queue::Claim> claims,
                                      Duration visibility);
   Result<task_queue::ItemState> Cancel(std::string_view id);

@@ -122,8 +122,8 @@ Result<Polled> SqliteQueues::Poll(const task_queue::PollRequest& request) {
 Result<std::vector<Result<ItemState>>> SqliteQueues::Settle(
     const TenantId& tenant, std::string_view queue, std::span<const Settlement> settlements) {
   HEADWORKS_TRY(task_queue::CheckSettle(tenant, queue, settlements));
-  auto answers = Write(tenant, queue,
-                       [&](QueueTransaction& t) { return t.Settle(settlements, core_.redact()); });
+  const auto kept = task_queue::WithReasonsKept(settlements, core_.redact());
+  auto answers = Write(tenant, queue, [&](QueueTransaction& t) { return t.Settle(kept); });
   if (!answers) return answers;
   bell_.Ring(tenant, queue,
              static_cast<std::size_t>(std::ranges::count_if(*answers, [](const auto& answer) {

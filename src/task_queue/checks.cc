@@ -117,6 +117,10 @@ Status CheckPoll(const PollRequest& request) {
                   kMaxHolderBytes));
 }
 
+bool Passes(const Error& error) {
+  return error.code == Code::kUnavailable || error.code == Code::kAtCapacity;
+}
+
 Status CheckSettle(const TenantId& tenant, std::string_view queue,
                    std::span<const Settlement> settlements) {
   HEADWORKS_TRY(CheckQueue(tenant, queue));
@@ -183,7 +187,11 @@ Result<QueueSettings> Changed(QueueSettings settings, const SettingsChange& chan
   HEADWORKS_TRY(CheckVisibility(settings.visibility));
   HEADWORKS_TRY(CheckRange("max_attempts", settings.max_attempts, 1, kMaxAttempts));
   HEADWORKS_TRY(CheckRange("backoff", settings.backoff, Duration(), kLongestDelay));
-  HEADWORKS_TRY(CheckRange("max_backoff", settings.max_backoff, settings.backoff, kLongestDelay));
+  HEADWORKS_TRY(CheckRange("max_backoff", settings.max_backoff, Duration(), kLongestDelay));
+  if (settings.backoff > settings.max_backoff)
+    return Invalid(fmt::format("backoff is {}, above max_backoff, which is {}; change both",
+                               FormatDuration(settings.backoff),
+                               FormatDuration(settings.max_backoff)));
   HEADWORKS_TRY(CheckRange("max_depth", settings.max_depth, 1, kMaxDepth));
   HEADWORKS_TRY(CheckRange("dedup_window", settings.dedup_window, Duration(), kLongestDelay));
   HEADWORKS_TRY(CheckRange("dead_retention", settings.dead_retention, Duration(), kLongestDelay));

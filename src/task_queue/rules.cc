@@ -13,8 +13,6 @@ namespace headworks::task_queue {
 namespace {
 
 constexpr Duration kWindow = std::chrono::minutes(1);
-/// Of a reason: what is redacted, of which kMaxReasonBytes are kept.
-constexpr std::size_t kReadReasonBytes = 16 * kMaxReasonBytes;
 enum Measure : std::uint8_t { kEnqueuedMeasure, kCompletedMeasure, kFailedMeasure };
 
 std::int64_t* CountOf(QueueRecord& record, ItemState state) {
@@ -87,12 +85,6 @@ std::string Fitted(std::string text, std::size_t bytes) {
   text.resize(bytes - kCut.size());
   text.resize(ValidUtf8Prefix(text));
   return text.append(kCut);
-}
-
-/// The reason of a settlement as it is kept.
-std::string Kept(const Settlement& settlement, const Redactor& redact) {
-  return Fitted(redact(std::string_view(settlement.reason).substr(0, kReadReasonBytes)),
-                kMaxReasonBytes);
 }
 
 /// Whether the claim may settle or prolong the item now.
@@ -217,8 +209,20 @@ void StartDelivery(QueueRow& queue, ItemRecord& item, ClaimNo claim, const PollR
   if (queue.record.settings.rate) --queue.tokens;
 }
 
+std::vector<Settlement> WithReasonsKept(std::span<const Settlement> settlements,
+                                        const Redactor& redact) {
+  std::vector<Settlement> kept;
+  kept.reserve(settlements.size());
+  for (const Settlement& each : settlements)
+    kept.push_back({.claim = each.claim,
+                    .kind = each.kind,
+                    .reason = Fitted(redact(each.reason), kMaxReasonBytes),
+                    .delay = each.delay});
+  return kept;
+}
+
 Result<ItemState> Settle(QueueRow& queue, ItemRecord& item, const Settlement& settlement,
-                         const Redactor& redact, const QueueTime& now) {
+                         const QueueTime& now) {
   if (settlement.kind == Settlement::Kind::kAck && item.state == ItemState::kCompleted &&
       item.claim == settlement.claim.number) {
     return item.state;
@@ -232,10 +236,10 @@ Result<ItemState> Settle(QueueRow& queue, ItemRecord& item, const Settlement& se
       End(queue, item, ItemState::kCompleted, now.wall);
       break;
     case Settlement::Kind::kNack:
-      Fail(queue, item, Kept(settlement, redact), settlement.delay, now.wall);
+      Fail(queue, item, settlement.reason, settlement.delay, now.wall);
       break;
     case Settlement::Kind::kReject:
-      if (!CountFailure(queue, item, Kept(settlement, redact), now.wall))
+      if (!CountFailure(queue, item, settlement.reason, now.wall))
         End(queue, item, ItemState::kDead, now.wall);
       break;
     case Settlement::Kind::kHandBack:

@@ -109,6 +109,10 @@ class QueueTest(harness.Case):
         self.assertEqual(len(page), 2)
         self.assertEqual(len(self.queue("dead", "mail", "--after", page[-1]["item"])), 1)
         self.assertEqual(self.queue("redrive", "mail", "--reason", "http")["items"], 1)
+        # Any age is no filter.
+        for command in ("purge", "redrive"):
+            said = self.hw("queue", command, "mail", "--older-than", "0s", code=USAGE).stderr
+            self.assertIn("say which: ids, a filter, or --all", said)
         self.assertEqual(self.queue("purge", "mail", "--state", "dead")["items"], 2)
         self.hw("queue", "purge", "mail", "--state", "processing", code=USAGE)
         self.hw("queue", "list", "mail", "--state", "lost", code=USAGE)
@@ -210,6 +214,17 @@ class QueueTest(harness.Case):
         self.assertEqual(self.queue("list"), [])
         self.assertEqual(self.queue("push", "mail", "1", "--id", "a"),
                          [{"id": "a", "state": "inserted"}])
+
+    def test_waiting_pull_outlives_engines(self):
+        engine = self.engine_up()
+        waiting = self.start("queue", "pull", "mail", "--wait", "1m", "-o", "json")
+        for _ in range(2):
+            engine.kill()
+            engine.wait()
+            engine = self.engine_up()
+        self.assertIsNone(waiting.poll(), self.text(waiting))
+        self.hw("queue", "push", "mail", '"hello"')
+        self.assertEqual(json.loads(self.ends(waiting, OK))[0]["payload"], "hello")
 
     def test_waiting_pull_gets_what_another_process_pushes(self):
         self.hw("queue", "set", "mail", "--max-depth", "9")

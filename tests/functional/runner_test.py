@@ -1,6 +1,7 @@
 """Whole runs out of a queue: real runners, killed, stopped and drained."""
 import os
 import signal
+import time
 
 import harness
 from harness import NOT_FOUND, OK, REFUSED, USAGE
@@ -74,6 +75,39 @@ class RunnerTest(harness.Case):
         self.write("a.go", "")
         self.runner("two")
         self.completed()
+
+    def test_a_runner_without_room_leaves_its_items_to_others(self):
+        disk = self.mount_disk("8m")
+        poor = self.runner("disk/poor")
+        self.fill_disk(disk)
+        self.push("echo x >> done")
+        self.until_said(poor, "stopped: ")
+        self.runner("well")
+        self.completed()
+        self.assertEqual(self.item()["attempts"], 1)
+        self.assertEqual(self.lines("done"), ["x"])
+
+    def test_a_queue_without_room_is_told_once_it_has_some(self):
+        disk = self.mount_disk("16m")
+        self.env["HEADWORKS_STORE"] = str(disk / "headworks.db")
+        self.push(gated("a"))
+        runner = self.runner("one", lease="60s")
+        self.until_exists("a.here")
+        self.fill_disk(disk)
+        self.until_said(runner, "a claim was not extended")
+        self.write("a.go", "")
+        self.until_said(runner, "run succeeded")
+        time.sleep(1)  # tidy-allow(sleep): so long it has no room, at least
+        (disk / "filler").unlink()
+        self.completed()
+        self.assertEqual(self.item()["attempts"], 1)
+        self.assertEqual(len(self.lines("a.here")), 1)
+        self.assertNotIn("was not heard", self.text(runner))
+
+    def test_a_runner_needs_a_supervisor(self):
+        said = self.hw("runner", "--queue", "q", "--name", "r", "--state-dir", "r",
+                       "--supervisor-path", "/nonexistent", code=USAGE).stderr
+        self.assertIn("supervisor_path /nonexistent is not an executable file", said)
 
     def test_an_item_that_is_cancelled_cancels_its_run(self):
         self.push(gated("a"))

@@ -250,6 +250,68 @@ class WorkersTest(WorkersCase):
         self.ended()
         self.assertEqual(len(self.lines("a.here")), 2)
 
+    def test_a_worker_that_wakes_after_another_has_finished_changes_nothing(self):
+        self.lease(2)
+        self.up()
+        stopped = self.worker("stopped")
+        self.begin(("a", f"{gated('a')}; echo '{{\"by\": '$$'}}' > $HEADWORKS_OUTPUT"),
+                   ("b", "echo by ${{ needs.a.output.by }} >> b.here", "needs: [a]"))
+        self.until_exists("a.here")
+        stopped.send_signal(signal.SIGSTOP)
+        self.worker("other")
+        self.until(lambda: len(self.lines("a.here")) == 2, "the other begins it")
+        self.write("a.go", "")
+        self.ended()
+        before = self.json("runs", "show", "@last")
+        stopped.send_signal(signal.SIGCONT)
+        self.until_said(stopped, "somebody else's")
+        self.assertEqual(self.json("runs", "show", "@last"), before)
+        self.assertEqual(self.lines("b.here"), ["by", self.lines("a.here")[1]])
+        (a,) = [task for task in before["tasks"] if task["task"] == "a"]
+        self.assertEqual((a["tries"], a["losses"]), (1, 1))
+
+    def test_a_task_that_ends_in_a_cut_longer_than_the_lease_is_run_again(self):
+        self.lease(4)
+        self.up()
+        proxy = FaultProxy(self.server)
+        self.addCleanup(proxy.close)
+        cut_off = self.worker("cut-off", server=proxy.address)
+        self.begin(("a", gated("a")))
+        self.until_exists("a.here")
+        other = self.worker("other")
+        proxy.cut()
+        proxy.drop()
+        self.write("a.go", "")
+        self.until_said(other, "succeeded")
+        self.ended()
+        proxy.join()
+        self.until_said(cut_off, "somebody else's")
+        self.assertEqual(len(self.lines("a.here")), 2)
+        (a,) = self.json("runs", "show", "@last")["tasks"]
+        self.assertEqual((a["tries"], a["losses"]), (1, 1))
+
+    def test_labels_choose_the_worker(self):
+        self.up()
+        self.worker("plain")
+        self.begin(("a", "echo a >> a.here", "requires: [region=eu]"), ("b", "echo b >> b.here"))
+        self.until_exists("b.here")
+        self.until(lambda: self.states()["b"] == "succeeded", "what requires nothing runs")
+        self.assertIn("region=eu", self.hw("runs", "why", "@last", "a").stdout)
+        self.assertEqual(self.lines("a.here"), [])
+        eu = self.worker("eu", "--label", "region=eu")
+        self.ended()
+        self.assertIn("/a of run", self.text(eu))
+
+    def test_lines_of_a_live_task_are_followed(self):
+        self.up()
+        self.worker("w")
+        self.begin(("a", f"echo begun; {gated('a')}; echo over"))
+        follower = self.start("runs", "logs", "@last", "-f")
+        self.until_said(follower, "begun")
+        self.assertEqual(self.states(), {"a": "running"})
+        self.write("a.go", "")
+        self.assertIn("over", self.ends(follower, OK))
+
     def test_a_full_disk_of_a_worker_loses_nothing(self):
         disk = self.mount_disk("8m")
         self.up()
@@ -439,12 +501,12 @@ class OtherLanguagesTest(WorkersCase):
         self.speaker = {**self.env, "no_proxy": "127.0.0.1", "PYTHONPATH": str(self.dir),
                         "PYTHONDONTWRITEBYTECODE": "1", "HEADWORKS_WORKER_TOKEN": self.token()}
 
-    def python_worker(self, *changed):
-        """The example's; `changed`: a script that imports it and runs it otherwise."""
+    def python_worker(self, *args, script=None):
+        """The example's; `script`: one that imports it and runs it otherwise."""
         output = open(self.dir / f"output-{time.monotonic_ns()}", "w+")
         process = subprocess.Popen(
-            [self.python, *map(str, changed or [ROOT / "examples/worker_python/worker.py"]),
-             "--server", self.server],
+            [self.python, script or ROOT / "examples/worker_python/worker.py", *args, "--server",
+             self.server],
             env=self.speaker, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
         process.output = output
         self.addCleanup(self._end, process)
@@ -464,7 +526,7 @@ class OtherLanguagesTest(WorkersCase):
         self.ends(worker, OK)
 
     def test_items_of_a_queue_in_python(self):
-        jobs = self.python_worker(ROOT / "examples/worker_python/jobs.py", "--queue", "mail")
+        jobs = self.python_worker("--queue", "mail", script=ROOT / "examples/worker_python/jobs.py")
         self.hw("queue", "set", "mail", "--max-attempts", "1")
         for item in ("good", "fails"):
             self.hw("queue", "push", "mail", json.dumps(item), "--id", item)
@@ -517,6 +579,25 @@ class OtherLanguagesTest(WorkersCase):
         self.hw("runs", "cancel", "@last")
         self.ended("cancelled")
 
+    def test_a_worker_in_python_outlives_what_goes_wrong_in_a_slot(self):
+        worker = self.python_worker("--slots", "1")
+        self.begin(
+            ("long", "head -c 65537 /dev/zero | tr '\\0' x; echo; head -c 65536 /dev/zero | tr '\\0' y"),
+            ("bad", "echo no JSON > $HEADWORKS_OUTPUT", "allow_failure: true"),
+            ("next", "echo ok", "needs: [long, bad]", "trigger_rule: all_done"))
+        self.write("none.yaml", "version: 1\nname: none\ntasks:\n  a: {exec: [/no/such/program]}\n")
+        self.ended()
+        log = self.log()
+        self.assertIn(f"long | {'x' * 65536}\n", log)
+        self.assertIn("long | x\n", log)
+        self.assertIn(f"long | {'y' * 65536}\n", log)
+        self.assertEqual(self.states(), {"long": "succeeded", "bad": "failed", "next": "succeeded"})
+        self.hw("run", "none.yaml", "--detach")
+        self.ended("failed")
+        self.assertEqual(self.json("runs", "show", "@last")["tasks"][0]["reason"], "spawn")
+        worker.terminate()
+        self.ends(worker, OK)
+
     HANGS = """
 import sys, threading, time
 sys.path.append({examples!r})
@@ -526,8 +607,8 @@ from worker import pb
 def hang(self):
     open({hangs!r}, "a").write("x\\n")
     while True:
-        request = pb.HeartbeatRequest(who=self.worker.who, work_tokens=[self.token])
-        pulse = self.worker.call("Heartbeat", request).pulses[0]
+        pulse = self.worker.call("Heartbeat", who=self.worker.who,
+                                 work_tokens=[self.token]).pulses[0]
         self.token = pulse.work_token or self.token
         time.sleep(0.1)
 
@@ -541,7 +622,7 @@ worker.main()
         self.up()
         script = self.write("hangs.py", self.HANGS.format(
             examples=str(ROOT / "examples/worker_python"), hangs=str(self.dir / "hangs")))
-        hangs = self.python_worker(script, "--slots", "1")
+        hangs = self.python_worker("--slots", "1", script=script)
         self.begin(("a", "echo done >> done", "timeout: 1s", "grace: 0s",
                     "retry: {max_attempts: 2, initial: 0s}"))
         self.until_exists("hangs")

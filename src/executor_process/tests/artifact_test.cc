@@ -61,6 +61,7 @@ class WatchedStore final : public artifact_store::ArtifactStore {
       : inner_(artifact_store_files::NewFileArtifactStore(folder)) {}
 
   Result<std::unique_ptr<artifact_store::Writer>> Begin(const Owner& owner) override {
+    ++begun;
     if (full) return std::make_unique<NoRoom>();
     HEADWORKS_ASSIGN(auto writer, inner_->Begin(owner));
     return std::make_unique<Slow>(*this, std::move(writer));
@@ -76,6 +77,7 @@ class WatchedStore final : public artifact_store::ArtifactStore {
   }
 
   bool full = false;
+  std::atomic<int> begun = 0;
   /// Pieces that are appended in vain, because what came before is lost.
   std::atomic<int> lost = 0;
   /// Writers that wait until they are freed.
@@ -206,6 +208,7 @@ TEST_F(ArtifactTest, TheLargestIsTakenAndOneByteMoreIsNot) {
   EXPECT_EQ(ResultOf(task).artifacts.at("big").size, 1U << 20);
   task.env = {{"SIZE", "1048577"}};
   EXPECT_NE(Refused(task).find("has more than 1048576 bytes"), std::string::npos);
+  EXPECT_EQ(store_->begun, 1) << "its size says it, before a byte of it is stored";
   EXPECT_TRUE(fs::is_empty(folder_.path() + "/blobs/incoming"));
 }
 

@@ -117,6 +117,12 @@ class ArtifactsTest : public QueueTest {
     EXPECT_TRUE(*taken) << (*taken).error().message;
     return *taken ? **taken : ArtifactTaken();
   }
+  /// With the token that the answer brings from then on.
+  Reply BeatOn(const worker_api::Identity& who, std::string& token) {
+    const worker_api::Pulse pulse = Beat(who, {token})->pulses.at(0);
+    if (!pulse.work_token.empty()) token = pulse.work_token;
+    return pulse.reply;
+  }
   /// A whole small file.
   Blob Store(const std::string& token, const std::string& bytes) {
     const auto taken = Put(token, "u", 0, bytes, Sha256Hex(bytes));
@@ -273,6 +279,95 @@ TEST_F(ArtifactsTest, PiecesBecomeAFileWhateverIsSaidAgain) {
   EXPECT_FALSE(Put(token, "u", 6, "g", Sha256Hex("other")).stored);
   EXPECT_EQ(Incoming(), 0U);
   EXPECT_TRUE(Put(token, "empty", 0, "", Sha256Hex("")).stored);
+}
+
+// With leases of 60 s and graces of 10 s.
+TEST_F(ArtifactsTest, FetchingIsNoTimeOfTheTasks) {
+  Make();
+  const auto who = HirePasser("w");
+  const Blob blob = Store(Run(who, Next(Leaves())), "0123456789");
+  GiveNeeded(blob);
+  auto attempt = Needs();
+  attempt.timeout = 5s;
+  std::string token = Run(who, attempt);
+  for (std::uint64_t at = 0; at < 10; ++at) {
+    EXPECT_TRUE(Get(token, blob.sha256, at, 1));
+    for (int i = 0; i < 2; ++i) {
+      Pass(30s);
+      EXPECT_EQ(BeatOn(who, token), Reply::kGoOn);
+    }
+  }
+  // Its code began after the last one, a minute ago.
+  Pass(15s);
+  EXPECT_EQ(BeatOn(who, token), Reply::kStop);
+  Pass(60s);
+  ASSERT_EQ(judge_.ended.size(), 2U);  // the first one was never heard again
+  EXPECT_EQ(judge_.ended[1].second.reason, model::Reason::kTimeout) << judge_.ended[1].second.error;
+}
+
+TEST_F(ArtifactsTest, WhoeverDoesNotGoOnFetchingHasLostTheAttempt) {
+  Make();
+  const auto who = HirePasser("w");
+  const Blob blob = Store(Run(who, Next(Leaves())), "0123456789");
+  GiveNeeded(blob);
+  auto attempt = Needs();
+  attempt.timeout = 5s;
+  const auto token = Run(who, attempt);
+  EXPECT_TRUE(Get(token, blob.sha256, 0, 1));
+  for (int i = 0; i < 5; ++i) {
+    Beat(who, {token});
+    Pass(30s);
+  }
+  ASSERT_EQ(judge_.ended.size(), 2U);
+  EXPECT_EQ(judge_.ended[1].second.verdict, Verdict::kLost);
+  EXPECT_EQ(judge_.ended[1].second.error,
+            "worker w is heard, and does not go on fetching artifacts");
+}
+
+TEST_F(ArtifactsTest, PassingOnIsNoTimeOfTheTasksAndWhoeverDoesNotGoOnHasLostTheAttempt) {
+  Make();
+  const auto who = HirePasser("w");
+  auto attempt = Next(Leaves());
+  attempt.timeout = 5s;
+  std::string token = Run(who, attempt);
+  std::uint64_t at = 0;
+  const auto go_on = [&](Duration after) {
+    for (; after > 30s; after -= 30s) {
+      Pass(30s);
+      EXPECT_EQ(BeatOn(who, token), Reply::kGoOn);
+    }
+    Pass(after);
+  };
+  for (; at < 5; ++at) {
+    Put(token, "u", at, "x");
+    go_on(5min - 1us);
+  }
+  Put(token, "u", at, "x");
+  go_on(5min);
+  EXPECT_EQ(Beat(who, {token})->pulses.at(0).reply, Reply::kStop);
+  EXPECT_TRUE(judge_.ended.empty());
+  Pass(60s);
+  ASSERT_EQ(judge_.ended.size(), 1U);
+  EXPECT_EQ(judge_.ended[0].second.verdict, Verdict::kLost);
+  EXPECT_EQ(judge_.ended[0].second.error,
+            "worker w is heard, and does not go on passing on artifacts");
+}
+
+TEST_F(ArtifactsTest, NobodyPassesOnForEver) {
+  Make();
+  const auto who = HirePasser("w");
+  std::string token = Run(who, Next(Leaves()));
+  const Duration began = clock_.Monotonic();
+  for (std::uint64_t at = 0; judge_.ended.empty() && clock_.Monotonic() < began + 24h; ++at) {
+    Say(token, "u", at, "x");
+    DoAll();
+    Pass(30s);
+    BeatOn(who, token);
+  }
+  ASSERT_EQ(judge_.ended.size(), 1U);
+  EXPECT_EQ(judge_.ended[0].second.verdict, Verdict::kLost);
+  EXPECT_GT(clock_.Monotonic(), began + 12h);
+  EXPECT_LT(clock_.Monotonic(), began + 12h + 10min);
 }
 
 TEST_F(ArtifactsTest, OneThatIsNotWhatItIsSaidToBeIsNone) {

@@ -137,6 +137,28 @@ TEST_P(JobLeaseTest, AResultIsSaidUntilItIsKnown) {
   EXPECT_EQ(one.figures().lost, 0U);
 }
 
+TEST_P(JobLeaseTest, AFullDiskIsWaitedOutAtEveryCall) {
+  Working one(queues(), clock_);
+  Gate gate;
+  ASSERT_TRUE(
+      one.worker->Handle<Json>("q", [&](const Json&) { gate.Pass(); }, {.slots = 1, .lease = 5s}));
+  one.queues.code = Code::kAtCapacity;
+  one.queues.polls_cut = true;
+  Push("q", "a", "1");
+  one.Start();
+  EXPECT_TRUE(Eventually([&] { return one.queues.polls >= 3; })) << "Run went on";
+  one.queues.polls_cut = false;
+  gate.Await(1);
+  one.queues.extends_cut = one.queues.settles_cut = true;
+  EXPECT_TRUE(Eventually([&] { return one.queues.extends >= 1; }));
+  gate.Open();
+  EXPECT_TRUE(Eventually([&] { return one.queues.settles >= 3; }));
+  one.queues.extends_cut = one.queues.settles_cut = false;
+  EXPECT_TRUE(Becomes("q", "a", ItemState::kCompleted));
+  EXPECT_EQ(Item("q", "a").attempts, 1);
+  EXPECT_EQ(one.figures().lost, 0U);
+}
+
 TEST_P(JobLeaseTest, AResultThatIsNotKnownWhenTheLeaseIsOverIsLost) {
   Working one(queues(), clock_);
   ASSERT_TRUE(one.worker->Handle<Json>("q", [&](const Json&) {}, {.lease = 200ms}));

@@ -38,6 +38,7 @@ class Cut final : public task_queue::Queues, task_queue::TaskQueue {
  public:
   explicit Cut(task_queue::Queues& inner) : inner_(inner) {}
   std::atomic<bool> polls_cut = false, settles_cut = false, extends_cut = false;
+  std::atomic<Code> code = Code::kUnavailable;  // what is cut is answered so
   /// Settled, and the answer lost: so many times.
   std::atomic<int> answers_lost = 0;
   std::atomic<int> polls = 0, settles = 0, extends = 0;
@@ -51,7 +52,7 @@ class Cut final : public task_queue::Queues, task_queue::TaskQueue {
   task_queue::Bell& bell() override { return inner_.bell(); }
 
  private:
-  static Error Gone() { return {Code::kUnavailable, "cut"}; }
+  Error Gone() const { return {code, "cut"}; }
 
   Result<std::vector<task_queue::Enqueued>> Enqueue(
       const TenantId& tenant, std::string_view queue,

@@ -24,6 +24,8 @@ class Cut final : public task_queue::Queues, task_queue::TaskQueue {
  public:
   explicit Cut(task_queue::Queues& inner) : inner_(inner) {}
   std::atomic<bool> cut = false, settles_cut = false;
+  std::atomic<Code> code = Code::kUnavailable;  // what is cut is answered so
+  std::atomic<int> refused = 0;
   std::atomic<int> extended = 0;
 
   task_queue::TaskQueue& tasks() override { return *this; }
@@ -32,27 +34,30 @@ class Cut final : public task_queue::Queues, task_queue::TaskQueue {
   task_queue::Bell& bell() override { return inner_.bell(); }
 
  private:
-  static constexpr Code kGone = Code::kUnavailable;
+  Error Gone() {
+    ++refused;
+    return {code, "cut"};
+  }
   Result<std::vector<task_queue::Enqueued>> Enqueue(
       const TenantId& tenant, std::string_view queue,
       std::span<const task_queue::NewItem> items) override {
-    if (cut) return Error{kGone, "cut"};
+    if (cut) return Gone();
     return inner_.tasks().Enqueue(tenant, queue, items);
   }
   Result<task_queue::Polled> Poll(const task_queue::PollRequest& request) override {
-    if (cut) return Error{kGone, "cut"};
+    if (cut) return Gone();
     return inner_.tasks().Poll(request);
   }
   Result<std::vector<Result<ItemState>>> Settle(
       const TenantId& tenant, std::string_view queue,
       std::span<const task_queue::Settlement> settlements) override {
-    if (cut || settles_cut) return Error{kGone, "cut"};
+    if (cut || settles_cut) return Gone();
     return inner_.tasks().Settle(tenant, queue, settlements);
   }
   Result<std::vector<Status>> Extend(const TenantId& tenant, std::string_view queue,
                                      std::span<const task_queue::Claim> claims,
                                      Duration visibility) override {
-    if (cut) return Error{kGone, "cut"};
+    if (cut) return Gone();
     ++extended;
     return inner_.tasks().Extend(tenant, queue, claims, visibility);
   }
@@ -355,6 +360,52 @@ TEST_F(RunTakerTest, AHostThatCannotRunAnythingHandsBackAtNoCost) {
   EXPECT_EQ(item->item.attempts, 1);
 }
 
+TEST_F(RunTakerTest, AHostWhoseSupervisorGoesAwayHandsBackAtNoCost) {
+  ASSERT_TRUE(
+      store_->queues().admin().Configure(TenantId("public"), "default", {.max_attempts = 1}));
+  auto options = Options("one");
+  options.runner.supervisor_path = folder_ / "supervisor";
+  fs::copy_file(HEADWORKS_SUPERVISOR, options.runner.supervisor_path);
+  const auto sick = Take(std::move(options));
+  fs::remove(folder_ / "supervisor");
+  PushIt(TaskOf("a", "true"));
+  ASSERT_TRUE(Eventually([&] {
+    return sick->text().find("stopped: supervisor_path") != std::string::npos;
+  })) << sick->text();
+  const auto well = Take(Options("two"));
+  EXPECT_TRUE(Eventually([&] { return StateOf("a") == ItemState::kCompleted; }));
+}
+
+// A queue whose disk is full for a while.
+TEST_F(RunTakerTest, AnEndThatAFullDiskDoesNotTakeIsSaidWhileTheClaimHolds) {
+  PushIt(TaskOf("a", "echo x >> done"));
+  auto options = Options("one");
+  options.lease = 1h;
+  const auto one = Take(std::move(options));
+  one->queues->code = Code::kAtCapacity;
+  one->queues->settles_cut = true;
+  ASSERT_TRUE(Eventually([&] { return one->queues->refused >= 3; })) << one->text();
+  one->queues->settles_cut = false;
+  EXPECT_TRUE(Eventually([&] { return StateOf("a") == ItemState::kCompleted; }));
+  EXPECT_EQ(one->text().find("was not heard"), std::string::npos) << one->text();
+}
+
+TEST_F(RunTakerTest, AnExtensionThatAFullDiskDoesNotTakeLosesNoClaimThatHolds) {
+  PushIt(TaskOf("a", kGated));
+  auto options = Options("one");
+  options.lease = 1h;
+  const auto one = Take(std::move(options));
+  ASSERT_TRUE(Eventually([&] { return Lines("here").size() == 1; }));
+  one->queues->code = Code::kAtCapacity;
+  one->queues->cut = true;
+  ASSERT_TRUE(Eventually([&] { return one->queues->refused >= 3; }));
+  one->queues->cut = false;
+  Write("go");
+  EXPECT_TRUE(Eventually([&] { return StateOf("a") == ItemState::kCompleted; }));
+  EXPECT_EQ(Lines("here").size(), 1U);
+  EXPECT_EQ(one->text().find("claim is lost"), std::string::npos) << one->text();
+}
+
 TEST_F(RunTakerTest, WhatCannotBeRunIsNackedWithTheReason) {
   ASSERT_TRUE(
       store_->queues().admin().Configure(TenantId("public"), "default", {.max_attempts = 1}));
@@ -410,6 +461,8 @@ TEST_F(RunTakerTest, OptionsAreChecked) {
             Code::kInvalidArgument);
   EXPECT_EQ(refused([](TakerOptions& o) { o.drain_timeout = -1us; }), Code::kInvalidArgument);
   EXPECT_EQ(refused([](TakerOptions& o) { o.name = "a\nb"; }), Code::kInvalidArgument);
+  EXPECT_EQ(refused([](TakerOptions& o) { o.runner.supervisor_path = "/nonexistent"; }),
+            Code::kInvalidArgument);
   EXPECT_EQ(refused([](TakerOptions& o) {
               o.slots = 64;
               o.lease = 3s;

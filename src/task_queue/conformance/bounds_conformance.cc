@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "headworks/task_queue/checks.h"
 #include "headworks/task_queue_conformance/harness.h"
 
 namespace headworks::task_queue::conformance {
@@ -157,6 +158,9 @@ TEST_P(QueueConformance, ReasonIsRedactedAndCutAt4KiB) {
   // What is cut off was redacted before: no half of a secret is left.
   EXPECT_TRUE(stored(std::string(kMaxReasonBytes - 20, 'x') + " token=abcdefghijklmnopq")
                   .ends_with("token=***"));
+  // However much of it goes away: what is kept may come from far behind.
+  EXPECT_EQ(stored("password=" + std::string(65'497, 'A') + " postgres://joe:hunter2@db/x"),
+            "password=*** postgres://joe:***@db/x");
 }
 
 TEST_P(QueueConformance, IdsAreRememberedForAWindow) {
@@ -205,6 +209,19 @@ TEST_P(QueueConformance, RateIsATokenBucket) {
   EXPECT_EQ(Poll().size(), 3U);
   QUEUE_EXPECT_OK(admin().Configure(kTenant, "q", {.rate = RateLimit{}}));
   EXPECT_EQ(Poll().size(), 2U);
+}
+
+TEST_P(QueueConformance, WhatIsRefusedSaysWhatToChange) {
+  const auto refused = admin().Configure(kTenant, "q", {.backoff = minutes(10)});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message,
+            "backoff is 10m00s, above max_backoff, which is 5m00s; change both");
+  const Settlement ack{.claim = {ItemNo(1), ClaimNo(1)}};
+  const auto settled = tasks().Settle(kTenant, "none", {&ack, 1});
+  const auto extended = tasks().Extend(kTenant, "none", {&ack.claim, 1}, seconds(1));
+  ASSERT_TRUE(settled && extended);
+  EXPECT_EQ(settled->front().error(), NoSuchQueue("none"));
+  EXPECT_EQ(extended->front().error(), NoSuchQueue("none"));
 }
 
 TEST_P(QueueConformance, SettingsAreCheckedAndKept) {

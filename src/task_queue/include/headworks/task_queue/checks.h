@@ -16,6 +16,10 @@ Status CheckQueue(const TenantId& tenant, std::string_view queue);
 /// With all payloads, which are parsed here: the border.
 Status CheckEnqueue(const TenantId& tenant, std::string_view queue, std::span<const NewItem> items);
 Status CheckPoll(const PollRequest& request);
+/// Whether a queue that answered so is worth asking again: its store was not reached, or its disk
+/// is full.
+bool Passes(const Error& error);
+
 Status CheckSettle(const TenantId& tenant, std::string_view queue,
                    std::span<const Settlement> settlements);
 Status CheckExtend(const TenantId& tenant, std::string_view queue, std::span<const Claim> claims,

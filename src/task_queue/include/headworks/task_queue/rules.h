@@ -3,8 +3,10 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "headworks/task_queue/redact.h"
 #include "headworks/task_queue/task_queue.h"
@@ -81,9 +83,12 @@ void Insert(QueueRow& queue, const ItemRecord& item, Instant now);
 void CountDuplicate(QueueRow& queue, bool differs);
 void StartDelivery(QueueRow& queue, ItemRecord& item, ClaimNo claim, const PollRequest& request,
                    const QueueTime& now);
-/// Errors as for TaskQueue::Settle; then nothing changes.  `redact` is for reasons.
+/// With their reasons as they are stored, redacted and cut: made before whatever holds others up.
+std::vector<Settlement> WithReasonsKept(std::span<const Settlement> settlements,
+                                        const Redactor& redact);
+/// Errors as for TaskQueue::Settle; then nothing changes.
 Result<ItemState> Settle(QueueRow& queue, ItemRecord& item, const Settlement& settlement,
-                         const Redactor& redact, const QueueTime& now);
+                         const QueueTime& now);
 /// Errors as for TaskQueue::Extend; after kCancelled the lease is extended all the same.
 Status ExtendLease(const QueueRow& queue, ItemRecord& item, Claim claim, Duration visibility,
                    const QueueTime& now);
