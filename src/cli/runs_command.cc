@@ -277,7 +277,7 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
   json::array list;
   if (task.empty() && !view.header.stuck_reason.empty()) {
     const std::string line = ExplainStuck(view.header, now);
-    text = fmt::format("run {}: {}\n", view.header.run_no.value, terminal.Foreign(line));
+    text = fmt::format("run {}: {}\n", view.header.run_no.value, InOneParagraph(line));
     list.emplace_back(json::object{{"run", view.header.run_no.value},
                                    {"engine_live", !engine.empty()},
                                    {"why", json::array{line}}});

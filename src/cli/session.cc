@@ -52,8 +52,8 @@ Error NameStore(const Context& context, Error error) {
 namespace {
 
 /// Why there is no runner.
-Error NotOpened(const Context& context, Error error) {
-  if (error.code != Code::kNotFound) return NameStore(context, std::move(error));
+Error NotOpened(const Context& context, const RunnerOptions& options, Error error) {
+  if (options.create || error.code != Code::kNotFound) return NameStore(context, std::move(error));
   return {Code::kNotFound,
           fmt::format("there is no store at {}; `headworks run FILE`, `up`, `workflow register` "
                       "and `queue push` make one, and --store or HEADWORKS_STORE names another",
@@ -65,8 +65,8 @@ Error NotOpened(const Context& context, Error error) {
 Result<std::unique_ptr<Runner>> AttachRunner(const Context& context, NoStore no_store) {
   RunnerOptions options = context.options();
   options.create = no_store == NoStore::kCreate;
-  auto runner = Runner::Attach(std::move(options));
-  if (!runner) return NotOpened(context, std::move(runner).error());
+  auto runner = Runner::Attach(options);
+  if (!runner) return NotOpened(context, options, std::move(runner).error());
   return runner;
 }
 
@@ -74,7 +74,7 @@ Result<std::unique_ptr<Runner>> OpenOrAttach(const Context& context, const Runne
   auto runner = Runner::Open(options);
   if (runner) return runner;
   if (runner.error().code == Code::kConflict) return AttachRunner(context);
-  return NotOpened(context, std::move(runner).error());
+  return NotOpened(context, options, std::move(runner).error());
 }
 
 RunnerOptions OptionsForCommands(const Context& context) {

@@ -64,9 +64,12 @@ bool ActiveRuns::MayHaveMore(const RunGroup& group) const {
 }
 
 void ActiveRuns::Wait(const model::RunHeader& run, const RunGroup& group) {
-  Forget(run.run_no);
+  const auto line = groups_.find(group);
+  const std::optional<Duration> due = line->second.due;
+  Forget(run.run_no);  // where it stood alone, nobody is due any more
   const Place place = PlaceOf(run);
-  groups_.at(group).waiting.insert(place);
+  line->second.waiting.insert(place);
+  SetDue(line, due);
   ++InLinesOf(group);
   waiting_.insert_or_assign(run.run_no, std::pair(group, place));
 }

@@ -435,9 +435,9 @@ bool Engine::ApplyStart(Work& work, StartWork& start) {
   header.concurrency_key = std::move(key);
   header.rerun_of = request.rerun_of;
   header.counts[0] = (*workflow)->size();
-  // Nor past those of its tenant that wait in the store, or what waits for a place in memory.
-  const bool admit = start_tasks_ && !due_tenants_after_ && !due_.contains(request.tenant) &&
-                     !memory_full_ && HasRoom((*workflow)->size());
+  // Nor past what waits in the store, or for a place in memory.
+  const bool admit = start_tasks_ && !due_tenants_after_ && due_.empty() && !memory_full_ &&
+                     HasRoom((*workflow)->size());
 
   model::Changes effects;
   auto run = model::Rebuild(std::move(header), *workflow, {}, now, effects);

@@ -67,6 +67,7 @@ class Shares {
   explicit Shares(std::size_t most) : most_(most) {}
 
   bool Take(const TenantId& tenant, std::size_t amount) {
+    if (amount == 0) return true;
     const auto own = tenants_.find(tenant);
     const std::size_t has = own == tenants_.end() ? 0 : own->second;
     if (amount > most_ - taken_ || has + amount > most_ - most_ / 4) return false;
@@ -75,6 +76,7 @@ class Shares {
     return true;
   }
   void GiveBack(const TenantId& tenant, std::size_t amount) {
+    if (amount == 0) return;
     taken_ -= amount;
     const auto own = tenants_.find(tenant);
     own->second -= amount;

@@ -9,8 +9,8 @@
 namespace headworks::rpc {
 namespace {
 
-/// A wait ends so long before the caller's deadline.
-constexpr Duration kAnswerIn = std::chrono::milliseconds(100);
+/// A wait ends so long before the caller's deadline, of which gRPC tells up to 100 ms too much.
+constexpr Duration kAnswerIn = std::chrono::milliseconds(250);
 
 bool Matches(std::string_view pattern, std::string_view name) {
   if (!pattern.ends_with('*')) return pattern == name;

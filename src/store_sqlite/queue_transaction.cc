@@ -340,12 +340,11 @@ Result<Polled> QueueTransaction::Poll(const task_queue::PollRequest& request) {
 }
 
 Status QueueTransaction::SetAside(ItemRecord& item, const std::string& why) {
-  HEADWORKS_TRY(task_queue::Settle(
-      row_, item,
-      {.claim = {item.no, item.claim},
-       .kind = task_queue::Settlement::Kind::kReject,
-       .reason = why},
-      [](std::string_view reason) { return std::string(reason); }, now_));
+  HEADWORKS_TRY(task_queue::Settle(row_, item,
+                                   {.claim = {item.no, item.claim},
+                                    .kind = task_queue::Settlement::Kind::kReject,
+                                    .reason = why},
+                                   now_));
   damaged_.push_back(why);
   return Update(item);
 }

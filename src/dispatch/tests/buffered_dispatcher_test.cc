@@ -415,6 +415,7 @@ TEST_F(BufferedDispatcherTest, ACancelThatThrowsEndsNoThreadAndFailsNothingElse)
   const Attempt next = Put();
   functions_.signal.Await([&] { return functions_.offered.size() == 2; });
   EXPECT_EQ(functions_.offered, (std::vector{sent.key, next.key}));
+  EXPECT_TRUE(buffer_->Close(5s));  // a thread logs what was thrown after the call was seen
   EXPECT_EQ(log_.errors, 3);
 }
 

@@ -224,7 +224,7 @@ TEST(SqliteFaults, DamagedPagesAreCorruptAndNeverWrongAnswers) {
     machine.engine.reset();
     machine.db.reset();  // everything is in the main file now
     const std::int64_t pages = machine.vfs.FileSize("db") / 4096;
-    for (std::int64_t page = 40; page < pages; ++page) {  // behind the schema
+    for (std::int64_t page = 60; page < pages; ++page) {  // behind the schema
       machine.vfs.Damage("db", page * 4096, 16);
     }
     const auto db = MustOpen("db", {.clock = &machine.clock, .vfs = machine.vfs.name()});
