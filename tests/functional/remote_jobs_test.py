@@ -131,7 +131,10 @@ class RemoteJobsTest(harness.Case):
         self.until_is("a", "completed")
         self.until_said(cut, "what its handler says of it is dropped")
         proxy.join()
-        self.assertEqual((self.item("a")["attempts"], self.item("a")["holder"]), (2, "other"))
+        # What waited for items on the cut connection may have been given it once more: an answer
+        # that is lost costs an attempt.
+        self.assertEqual(self.item("a")["holder"], "other")
+        self.assertIn(self.item("a")["attempts"], (2, 3))
         self.assertIn("a ended 0", self.text(other))
 
     def test_who_drains_hands_back_and_uses_no_attempt(self):

@@ -333,7 +333,7 @@ tasks:
             self.skipTest("only root can be somebody whom nobody knows")
         self.write("chain.yaml", CHAIN)
         for args, code in ((["run", "chain.yaml"], USAGE), (["runs", "list"], USAGE),
-                           (["runs", "list", "--store", "/dev/null/none"], UNAVAILABLE)):
+                           (["runs", "list", "--store", "/dev/null/none"], NOT_FOUND)):
             done = subprocess.run([self.program, *args], cwd="/", env={}, text=True,
                                   capture_output=True, timeout=PATIENCE, user=54321, group=54321,
                                   extra_groups=[])
