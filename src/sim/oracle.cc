@@ -497,10 +497,12 @@ void Oracle::CheckRate(const RunPicture& run, const store::RunWrite& write) {
   const auto& concurrency = run.workflow->definition().concurrency;
   if (!write.start || !concurrency) return;
   auto& starts = starts_[{run.header.name, *run.header.concurrency_key}];
-  starts.push_back(*write.start);
+  starts.push_back({*write.start, concurrency->rate});
   const Instant now = write.start->at;
-  const auto within = std::ranges::count_if(starts, [&](const store::RunWrite::Start& start) {
-    return start.at > now - concurrency->rate_per && start.until > now;
+  // Of those of one round, the ones whose version allows fewer may have come first.
+  const auto within = std::ranges::count_if(starts, [&](const RatedStart& other) {
+    return other.start.at > now - concurrency->rate_per && other.start.until > now &&
+           (other.start.at < now || other.rate <= concurrency->rate);
   });
   if (within > concurrency->rate && !clock_jumped_)
     Fail(run.header.run_no, fmt::format("start number {} within {}, rate {}", within,

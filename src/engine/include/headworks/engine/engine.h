@@ -528,6 +528,8 @@ class Engine final : public executor::AttemptSink,
   void ReservePermits();
   void RefreshLimits();
   bool LimitsAreFresh(const TenantId& tenant);
+  /// Where memory is full of runs that may wait for what it holds, a run comes in all the same.
+  bool LoadHolder(const store::Permit& permit);
   /// Compares who holds permits with who should (I9), and complains.
   void AuditPermits();
 

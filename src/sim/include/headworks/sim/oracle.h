@@ -103,7 +103,11 @@ class Oracle {
   std::vector<std::string> alert_queues_;
   std::set<std::string> alerts_;
   std::map<std::string, int> limits_;
-  std::map<std::pair<model::Namespace, std::string>, std::vector<store::RunWrite::Start>> starts_;
+  struct RatedStart {
+    store::RunWrite::Start start;
+    int rate;
+  };
+  std::map<std::pair<model::Namespace, std::string>, std::vector<RatedStart>> starts_;
   bool clock_jumped_ = false;
   std::map<std::pair<RunNo, Epoch>, store::RunWrite::Grant> permits_;
   std::vector<RunNo> touched_;
