@@ -57,7 +57,7 @@ TEST_P(LargeBufferTest, AMinuteOfAFullBufferFailsNothingAndKeepsTheOrder) {
   EXPECT_EQ(metrics_.Read().depth, GetParam());
   EXPECT_GT(metrics_.Read().at_capacity, 0U);
   EXPECT_TRUE(platform_.offered.empty());
-  EXPECT_LE(store_.sent.size() - writes, 10U) << "the first rounds, and nothing after them";
+  EXPECT_LE(store_.sent.size() - writes, 20U) << "the first rounds, and notes after 10 and 40 s";
   sends_ = true;
   for (int i = 0; i < 30'000 && platform_.here.size() < kTasks; ++i) Tick();
   ASSERT_EQ(platform_.here.size(), kTasks);
