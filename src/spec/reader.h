@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/json/value.hpp>
 #include <limits>
 #include <map>
 #include <optional>
@@ -145,6 +146,8 @@ class Reader {
   /// Whether a key that is not known is meant to be one of `names`, which the fault about it says.
   bool HasMisspeltKey(NodeNo map, std::span<const std::string_view> names) const;
 
+  /// The type of a parameter whose value is `value`, written as `no`.
+  model::ParamType TypeShownBy(NodeNo no, const boost::json::value& value) const;
   model::Param ReadParam(NodeNo no);
   void CheckParam(NodeNo map, model::Param& param);
   /// Of a value that was read as it is declared, although older YAML reads another one.

@@ -155,7 +155,7 @@ void Reader::CheckParam(NodeNo map, model::Param& param) {
   const NodeNo usual = ValueOf(map, "default"), allowed = ValueOf(map, "enum");
   const auto infer_from = [&](NodeNo no) {
     if (const auto value = ParseJson(ToJson(tree_, no, source_), {}))
-      param.type = TypeOfValue(*value);
+      param.type = TypeShownBy(no, *value);
   };
   if (param.type == ParamType::kAny && usual != kNone) infer_from(usual);
   if (allowed != kNone && !Is(allowed, Kind::kList)) {
@@ -220,6 +220,14 @@ void Reader::CheckTrapsOf(NodeNo no, model::ParamType type, bool is_typed) {
     Fault("HW1013", no, std::move(trap));
 }
 
+model::ParamType Reader::TypeShownBy(NodeNo no, const boost::json::value& value) const {
+  const model::ParamType type = TypeOfValue(value);
+  // 2.0 is whole, but whoever writes it so means that it need not be.
+  return type == model::ParamType::kInteger && tree_.Text(no).find('.') != std::string_view::npos
+             ? model::ParamType::kNumber
+             : type;
+}
+
 model::Param Reader::ReadParam(NodeNo no) {
   if (!Is(no, Kind::kMap)) {
     std::string value;
@@ -229,7 +237,7 @@ model::Param Reader::ReadParam(NodeNo no) {
     model::Param param = model::Param::Plain(std::move(value));
     const auto usual = ParseJson(param.default_json, {});
     // A template keeps the type of its value, which is not known yet.
-    if (usual && !(usual->is_string() && HasTemplate(*usual))) param.type = TypeOfValue(*usual);
+    if (usual && !(usual->is_string() && HasTemplate(*usual))) param.type = TypeShownBy(no, *usual);
     return param;
   }
   model::Param param;

@@ -212,6 +212,9 @@ TEST(Params, TypesAreDeclaredOrInferred) {
   EXPECT_EQ(ParamOf("'${{ run.id }}'").type, ParamType::kAny) << "known when it is made";
   EXPECT_EQ(ParamOf("{default: 3}").type, ParamType::kInteger);
   EXPECT_EQ(ParamOf("{default: 3.5}").type, ParamType::kNumber);
+  EXPECT_EQ(ParamOf("2.0").type, ParamType::kNumber) << "written as one that need not be whole";
+  EXPECT_EQ(ParamOf("{default: 2.0, max: 3.5}").type, ParamType::kNumber);
+  EXPECT_EQ(ParamOf("{default: 2}").type, ParamType::kInteger);
   EXPECT_EQ(ParamOf("{default: true}").type, ParamType::kBoolean);
   EXPECT_EQ(ParamOf("{default: x}").type, ParamType::kString);
   EXPECT_EQ(ParamOf("{default: [1]}").type, ParamType::kArray);
