@@ -217,6 +217,7 @@ Result<std::vector<store::RunStore::Held>> SqliteRunStore::ListHeld(std::span<co
     HEADWORKS_TRY(c.ForEach(kHeld, add, mask));
     HEADWORKS_TRY(c.ForEach(kHeldByStuck, add, mask));
     std::vector<Held> all;
+    all.reserve(held.size());
     for (auto& [name, of] : held) all.push_back(std::move(of));
     return all;
   });

@@ -627,6 +627,7 @@ TEST_F(BufferedDispatcherTest, CloseAwaitsWhatWasSentAndHandsBackWhatWasNot) {
   Shut();
   Start({.buffer_size = 8, .workers = 2});
   std::vector<Attempt> put;
+  put.reserve(5);
   for (int i = 0; i < 2; ++i) put.push_back(Put());
   AwaitInOffer(2);
   for (int i = 0; i < 3; ++i) put.push_back(Put());

@@ -69,7 +69,7 @@ TEST_P(DispositionTest, WhatThereIsNoRoomForDoesNotKeepTheEngineBusy) {
   Tick(3);
   const std::size_t before = platform_.offered.size();
   Tick();
-  EXPECT_EQ(platform_.offered.size(), before + 2 * 64) << "two ticks of the engine";
+  EXPECT_EQ(platform_.offered.size(), before + 2 * std::size_t{64}) << "two ticks of the engine";
   room = true;
   Tick(2);
   EXPECT_EQ(platform_.here.size(), 1U) << "each has its turn";

@@ -303,6 +303,7 @@ TEST_P(JobWorkerTest, AThousandSlotsRunAtOnce) {
   ASSERT_TRUE(
       one.worker->Handle<Json>("q", [&](const Json&) { gate.Pass(); }, {.slots = kMaxJobSlots}));
   std::vector<task_queue::NewItem> items;
+  items.reserve(kMaxJobSlots);
   for (std::uint32_t i = 0; i < kMaxJobSlots; ++i)
     items.push_back({.id = std::to_string(i), .payload = "1"});
   ASSERT_TRUE(queues().tasks().Enqueue(kTenant, "q", items));
