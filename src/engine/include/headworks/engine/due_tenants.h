@@ -37,7 +37,6 @@ class DueTenants {
   static Place PlaceOf(const model::RunHeader& run);
 
   bool empty() const { return turns_.empty(); }
-  bool contains(const TenantId& tenant) const { return tenants_.contains(tenant); }
 
   /// The tenant may have any, due until then.
   void AddAll(const TenantId& tenant, Instant until);
