@@ -160,6 +160,7 @@ void MeasureHops(Site& site, int count) {
   site.WithWorker(1, [&] {
     site.OneHop();
     std::vector<std::int64_t> hops;
+    hops.reserve(count);
     for (int i = 0; i < count; ++i) hops.push_back(site.OneHop());
     std::ranges::sort(hops);
     std::printf("committed start -> code begins, one at a time: p50 %lld us, p99 %lld us (%d)\n",
@@ -195,6 +196,7 @@ void MeasureIdle(Site& site, int workers, Duration span) {
                            if (!over) poll(idle);
                          });
   };
+  all.reserve(workers);
   for (int i = 0; i < workers; ++i)
     all.push_back({site.Connect(), {TenantId("public"), "idle-" + std::to_string(i), "one"}});
   for (Idle& idle : all)

@@ -57,7 +57,8 @@ constexpr auto kWords = std::to_array<Word>({
      "runs again, and costs neither a try nor a loss."},
     {"lost",
      "The attempt is over without a word of its own: its engine, its worker or the machine died. "
-     "It costs a loss, not a try, and the task runs again; it fails once `retry.max_losses` "
+     "It costs a loss, not a try, and the task runs again, from the second loss on after a pause "
+     "of 0.5 s that doubles up to a minute; it fails once `retry.max_losses` "
      "attempts (6 unless the file says otherwise) were lost, because then it may well be what "
      "kills them: look at its memory."},
     {"marked",

@@ -19,6 +19,13 @@ constexpr RetryPolicy kDispatchBackoff{.max_attempts = kMaxDispatchFailures,
                                        .max = std::chrono::minutes(5),
                                        .jitter = 0.2};
 
+/// 0.5 s doubling to 1 min, from the second loss on; widely drawn, so that what takes its host
+/// down with it and what merely ran beside it do not meet again each time.
+constexpr RetryPolicy kLossBackoff{.backoff = Backoff::kExponential,
+                                   .initial = std::chrono::milliseconds(500),
+                                   .max = std::chrono::minutes(1),
+                                   .jitter = 0.5};
+
 void Truncate(std::string& text) {
   if (text.size() <= kMaxErrorBytes) return;
   std::size_t end = kMaxErrorBytes;
@@ -112,7 +119,8 @@ void Stepper::ApplyVerdict(TaskNo no, const Outcome& outcome) {
       if (task.losses >= spec.retry.max_losses) {
         return Settle(no, TaskState::kFailed, Reason::kLost);
       }
-      return Requeue(no);
+      if (task.losses == 1) return Requeue(no);
+      return Park(no, Reason::kLost, now_ + kLossBackoff.DelayAfter(task.losses - 1, Seed(no)));
     case Verdict::kCancelled:
       break;
   }

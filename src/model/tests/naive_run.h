@@ -81,7 +81,8 @@ class NaiveRun {
                (verdict == Verdict::kRetry && task.tries == retry.max_attempts) ||
                (verdict == Verdict::kLost && task.losses == retry.max_losses)) {
       End(no, TaskState::kFailed);
-    } else if (verdict == Verdict::kInterrupted || verdict == Verdict::kLost) {
+    } else if (verdict == Verdict::kInterrupted ||
+               (verdict == Verdict::kLost && task.losses == 1)) {
       task.state = TaskState::kWaiting;
     } else {
       task.state = TaskState::kParked;

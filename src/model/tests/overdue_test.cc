@@ -98,6 +98,33 @@ TEST(Overdue, TheOwnerEndsNoAttemptThatHasStarted) {
   EXPECT_EQ(t.At("a").losses, 1);
 }
 
+TEST(Loss, NeighboursThatAreLostTogetherDoNotMeetAgainEachTime) {
+  Task poison = Shell("poison");
+  Task neighbour = Shell("neighbour");
+  poison.retry.max_losses = neighbour.retry.max_losses = 1'000;
+  TestRun t(Of({poison, neighbour}));
+  EXPECT_TRUE(t.Do(StartRun{}));
+  const auto lose = [&](const char* task) {
+    t.Run1(task, Verdict::kLost);
+    return t.State(task) == TaskState::kParked ? t.At(task).not_before - t.now : Duration(0);
+  };
+  int apart = 0;
+  Duration usual = std::chrono::milliseconds(500);
+  for (int loss = 1; loss <= 20; ++loss) {
+    const Duration a = lose("poison");
+    const Duration b = lose("neighbour");
+    if (loss == 1) continue;
+    for (const Duration delay : {a, b}) {
+      EXPECT_GE(delay, usual / 2);
+      EXPECT_LE(delay, usual + usual / 2);
+    }
+    usual = std::min(2 * usual, Duration(seconds(60)));
+    if (std::max(a, b) - std::min(a, b) > std::min(a, b) / 10) ++apart;
+    t.Pass(std::max(a, b));
+  }
+  EXPECT_GE(apart, 10) << "of 19";
+}
+
 TEST(Attempt, WhatItsExecutorCannotSayOfItsTimesTheEngineDoes) {
   TestRun t(Of({Shell("a")}));
   ASSERT_TRUE(t.Do(StartRun{}));
@@ -118,6 +145,7 @@ TEST(Attempt, WhatItsExecutorCannotSayOfItsTimesTheEngineDoes) {
   EXPECT_EQ(outcome().started_at, Instant{}) << "nobody heard of a start";
   EXPECT_EQ(outcome().ended_at, t.now);
 
+  t.Pass(t.At("a").not_before - t.now);
   t.Queue("a");
   ASSERT_TRUE(t.Do(AttemptStarted{t.No("a"), t.At("a").epoch}));
   const Outcome said{.started_at = t.now - minutes(2), .ended_at = t.now - minutes(1)};

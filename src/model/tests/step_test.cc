@@ -143,11 +143,13 @@ TEST(Step, FailedIsFinalWithTriesLeft) {
 TEST(Step, LossesHaveTheirOwnBudget) {
   TestRun t(One(1, 3));
   EXPECT_TRUE(t.Do(StartRun{}));
-  for (int i = 1; i < 3; ++i) {
-    t.Run1("a", Verdict::kLost);
-    ASSERT_EQ(t.State("a"), TaskState::kReady) << "ready at once";
-    EXPECT_EQ(t.At("a").tries, 0);
-  }
+  t.Run1("a", Verdict::kLost);
+  ASSERT_EQ(t.State("a"), TaskState::kReady) << "ready at once";
+  t.Run1("a", Verdict::kLost);
+  ASSERT_EQ(t.State("a"), TaskState::kParked) << "the second is spaced";
+  EXPECT_EQ(t.At("a").reason, Reason::kLost);
+  EXPECT_EQ(t.At("a").tries, 0);
+  t.Pass(t.At("a").not_before - t.now);
   t.Run1("a", Verdict::kLost);
   EXPECT_EQ(t.State("a"), TaskState::kFailed);
   EXPECT_EQ(t.At("a").reason, Reason::kLost);

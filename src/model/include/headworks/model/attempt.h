@@ -43,7 +43,7 @@ enum class Reason : std::uint8_t {
   kExitCode = 2,
   kSignal = 3,
   kTimeout = 4,
-  /// `max_losses` attempts ended without a word.
+  /// `max_losses` attempts ended without a word; of a parked task: fewer did, and the next waits.
   kLost = 5,
   kDispatchFailed = 6,
   kRefused = 7,
