@@ -20,6 +20,9 @@ constexpr std::size_t kItemBytes = 2 * alert::kMaxErrorBytes;
 /// Task states that the row of a small run stands for when bytes are counted.
 constexpr std::size_t kRowBytes = 200;
 
+/// Of a round of at most so many bytes the room is used for the next one.
+constexpr std::size_t kSpareBytes = std::size_t{1} << 20;
+
 constexpr Duration kFirstRetry = std::chrono::milliseconds(50);
 constexpr Duration kLongestRetry = std::chrono::seconds(1);
 
@@ -115,6 +118,7 @@ bool Engine::TryCommit() {
     Pending done = std::move(*pending_);
     pending_.reset();
     Perform(done.round, done.works);
+    if (round_bytes_ <= kSpareBytes) spare_writes_ = std::move(done.round.runs);
     return true;
   }
   const Error& error = committed.error();
@@ -677,27 +681,33 @@ void Engine::CompetesNoMore(Slot& slot, TaskNo task) {
   if (lanes_[lane].has_lines) lanes_[lane].letting_go.insert(slot.run.header.run_no);
 }
 
-store::RunWrite Engine::WriteOf(Slot& slot, Instant now) const {
-  store::RunWrite write{.header = slot.run.header,
-                        .insert_input = slot.insert_input,
-                        .relist = slot.listed != Listing(slot.run.header)};
+void Engine::WriteInto(store::RunWrite& write, Slot& slot, Instant now) const {
+  write.header = slot.run.header;
+  write.insert_input = slot.insert_input;
+  write.relist = slot.listed != Listing(slot.run.header);
   write.attempts = slot.changes.attempts;
   write.events = slot.changes.events;
-  std::ranges::sort(slot.changes.tasks);
-  write.tasks.reserve(slot.changes.tasks.size());
+  write.start.reset();
   if (const auto& concurrency = slot.run.workflow->definition().concurrency;
       slot.changes.started && concurrency && concurrency->rate > 0)
     write.start = {slot.run.header.started_at, slot.run.header.started_at + concurrency->rate_per};
+  write.freed.clear();
+  write.grants.clear();
   if (slot.run.workflow->has_pools()) WritePermits(slot, write, now);
-  for (const TaskNo task : slot.changes.tasks) {
-    store::RunWrite::TaskWrite row{.row = model::ToStored(slot.run, task),
-                                   .known = slot.run.tasks[task.value].stored};
-    if (model::IsLive(row.row.state) || row.row.zombie) {
-      row.executor = dispatcher_.LaneName(LaneOf(slot, task));
-      const Claim* claim = ClaimOf(slot, task, row.row.epoch);
-      row.holder = claim != nullptr ? claim->holder : options_.owner;
-    }
-    write.tasks.push_back(std::move(row));
+  std::ranges::sort(slot.changes.tasks);
+  write.tasks.resize(slot.changes.tasks.size());
+  for (std::size_t i = 0; i < write.tasks.size(); ++i) {
+    const TaskNo task = slot.changes.tasks[i];
+    auto& row = write.tasks[i];
+    row.row = model::ToStored(slot.run, task);
+    row.known = slot.run.tasks[task.value].stored;
+    row.executor.clear();
+    row.holder.clear();
+    row.output.reset();
+    if (!model::IsLive(row.row.state) && !row.row.zombie) continue;
+    row.executor = dispatcher_.LaneName(LaneOf(slot, task));
+    const Claim* claim = ClaimOf(slot, task, row.row.epoch);
+    row.holder = claim != nullptr ? claim->holder : options_.owner;
   }
   const auto row_of = [&](TaskNo task) {
     return std::ranges::lower_bound(write.tasks, task, {},
@@ -707,7 +717,6 @@ store::RunWrite Engine::WriteOf(Slot& slot, Instant now) const {
     if (auto row = row_of(task); row != write.tasks.end()) row->output.emplace();
   for (const auto& [task, output] : slot.changes.outputs)
     if (auto row = row_of(task); row != write.tasks.end()) row->output = output;
-  return write;
 }
 
 store::Answer Engine::AnswerOf(const Work& work) {
@@ -731,7 +740,9 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
   std::ranges::sort(touched);
   std::set<Shard> shards;
   std::vector<alert::Alert> alerts;
-  round.runs.reserve(touched.size());
+  round.runs = std::exchange(spare_writes_, {});
+  round.runs.resize(touched.size());
+  std::size_t writes = 0;
   for (const RunNo run : touched) {
     const auto found = slots_.find(run);
     if (found == slots_.end()) continue;
@@ -742,9 +753,11 @@ store::Round Engine::BuildRound(const std::vector<Work>& works) {
       round.deleted_runs.push_back({slot.run.header.tenant, run});
       continue;
     }
-    round.runs.push_back(WriteOf(slot, round.now));
-    if (!options_.alert_queues.empty()) AddAlerts(*slot.run.workflow, round.runs.back(), alerts);
+    store::RunWrite& write = round.runs[writes++];
+    WriteInto(write, slot, round.now);
+    if (!options_.alert_queues.empty()) AddAlerts(*slot.run.workflow, write, alerts);
   }
+  round.runs.resize(writes);
   for (const Work& work : works) {
     if (work.inbox_id == 0) continue;
     round.consumed.push_back(work.inbox_id);

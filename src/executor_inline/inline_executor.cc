@@ -36,6 +36,8 @@ constexpr std::size_t kMaxUnsettled = 10'000'000;
 constexpr std::size_t kMaxLineBytes = std::size_t{64} << 10;
 constexpr std::size_t kMaxLogBytes = std::size_t{64} << 20;
 constexpr std::size_t kNamedInDrain = 20;
+/// How often a thread looks for another offer before it sleeps; about 10 us in all.
+constexpr int kLooks = 32;
 /// How long a start waits where the ledger has no room to be noted in.
 constexpr Duration kFullDiskPause = std::chrono::seconds(1);
 constexpr Duration kLongestWait = std::chrono::hours(24 * 365);
@@ -192,6 +194,7 @@ class InlineExecutor final : public executor::Executor {
   using Entries = std::unordered_map<Id, std::unique_ptr<Entry>, IdHash>;
 
   void Work();
+  void Linger(std::unique_lock<std::mutex>& lock);
   /// How the attempt ended, and how long its code ran, if it began.
   std::pair<Outcome, std::optional<Duration>> Run(Entry& entry);
   CallEnd CallGuarded(Entry& entry);
@@ -222,12 +225,14 @@ class InlineExecutor final : public executor::Executor {
   mutable bool room_wanted_ = false;  // somebody saw no room since the last CapacityChanged
   std::size_t idle_ = 0;              // threads that sleep and nobody has woken
   std::size_t wakes_ = 0;             // woken, not yet up: each is notified once, not per offer
+  std::size_t lingering_ = 0;         // threads that look for more before they sleep
   std::size_t running_ = 0;
   std::size_t reporting_ = 0;  // ended, the sink not yet told
   std::size_t unsettled_bytes_ = 0;
   std::uint64_t next_serial_ = 1;
   std::uint64_t failed_ = 0;
   executor::DurationHistogram durations_;
+  std::atomic<std::size_t> offered_ = 0;  // so far; changed under mutex_, looked at without
 
   std::optional<Watchdog> watchdog_;
   std::vector<std::jthread> threads_;  // last: they use all of the above
@@ -298,7 +303,8 @@ executor::OfferResult InlineExecutor::Offer(const Attempt& attempt) {
   entry->serial = next_serial_++;
   queue_.push_back(entry.get());
   entries_.emplace(IdOf(attempt.key), std::move(entry));
-  const bool wake = idle_ > 0;
+  offered_.fetch_add(1, std::memory_order_relaxed);
+  const bool wake = idle_ > 0 && queue_.size() > lingering_;
   if (wake) {
     --idle_;
     ++wakes_;
@@ -308,9 +314,21 @@ executor::OfferResult InlineExecutor::Offer(const Attempt& attempt) {
   return {};
 }
 
+/// Offers come in bursts, closer to each other than a thread falls asleep and is woken.
+void InlineExecutor::Linger(std::unique_lock<std::mutex>& lock) {
+  const std::size_t seen = offered_.load(std::memory_order_relaxed);
+  ++lingering_;
+  lock.unlock();
+  for (int look = 0; look < kLooks && offered_.load(std::memory_order_relaxed) == seen; ++look)
+    std::this_thread::yield();
+  lock.lock();
+  --lingering_;
+}
+
 void InlineExecutor::Work() {
   std::unique_lock lock(mutex_);
   while (true) {
+    if (queue_.empty() && !closing_) Linger(lock);
     while (queue_.empty() && !closing_) {
       ++idle_;
       work_.wait(lock, [this] { return wakes_ > 0 || closing_; });

@@ -420,7 +420,8 @@ class Engine final : public executor::AttemptSink,
   store::Round BuildRound(const std::vector<Work>& works);
   void AddAlerts(const model::Workflow& workflow, const store::RunWrite& write,
                  std::vector<alert::Alert>& alerts) const;
-  store::RunWrite WriteOf(Slot& slot, Instant now) const;
+  /// Over what an earlier round wrote there, whose room is used again.
+  void WriteInto(store::RunWrite& write, Slot& slot, Instant now) const;
   static store::Answer AnswerOf(const Work& work);
   void Rollback();
   void Park(const TenantId& tenant, RunNo run, const std::string& why, std::vector<Work> works);
@@ -622,6 +623,7 @@ class Engine final : public executor::AttemptSink,
   Duration later_at_{0};
   std::deque<std::vector<Work>> isolated_;  // halves of a round that failed for good
   std::optional<Pending> pending_;
+  std::vector<store::RunWrite> spare_writes_;       // of the last round
   std::optional<std::pair<RunNo, Error>> faulted_;  // its Step failed in the round under way
   std::vector<RunNo> visited_;                      // in order of first visit
   std::vector<Work> after_commit_;                  // what it leads to
