@@ -127,11 +127,11 @@ Result<TokenClaims> JwtIssuer::StartClaims(const model::AttemptKey& attempt, int
                  "a start token is valid for more than nothing, and at "
                  "most 10 years: check start_timeout and pending_timeout"};
   const Instant now = clock_.Now();
-  const TokenClaims claims{.use = TokenUse::kStart,
-                           .attempt = attempt,
-                           .try_no = try_no,
-                           .issued_at = now,
-                           .expires_at = std::chrono::ceil<Seconds>(now + valid)};
+  TokenClaims claims{.use = TokenUse::kStart,
+                     .attempt = attempt,
+                     .try_no = try_no,
+                     .issued_at = now,
+                     .expires_at = std::chrono::ceil<Seconds>(now + valid)};
   HEADWORKS_TRY(CheckClaims(claims));
   return claims;
 }

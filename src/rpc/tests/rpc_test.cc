@@ -173,8 +173,7 @@ TEST_F(Rpc, ATokenThatNoHeaderTakesIsRefusedWithoutACall) {
 /// What stands in front of an engine, and answers for it.
 class Front final : public v1::Worker::CallbackService {
  public:
-  explicit Front(grpc::StatusCode code, std::string text = "403")
-      : answer_(code, std::move(text)) {}
+  explicit Front(grpc::StatusCode code, const std::string& text = "403") : answer_(code, text) {}
   grpc::ServerUnaryReactor* Complete(grpc::CallbackServerContext* context,
                                      const v1::CompleteRequest*, v1::CompleteResponse*) override {
     auto* const reactor = context->DefaultReactor();

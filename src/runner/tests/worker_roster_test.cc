@@ -212,7 +212,7 @@ TEST_F(RosterTest, WhoIsOnlyHeardCostsTwoRowsAMinute) {
   EXPECT_EQ(store_.rows, all.size());
   store_.rows = store_.commits = 0;
   PassWith(all, 3min);
-  EXPECT_EQ(store_.rows, 2 * 3 * all.size());
+  EXPECT_EQ(store_.rows, std::size_t{2} * 3 * all.size());
   EXPECT_EQ(store_.commits, store_.rows / WorkerRoster::kBatch);
   EXPECT_EQ(store_.largest, WorkerRoster::kBatch);
   for (const WorkerRecord& row : Rows()) EXPECT_EQ(row.presence, WorkerPresence::kHeard);
@@ -361,6 +361,7 @@ TEST_F(RosterTest, OrdersAreTakenSoonAndByTheNextEngineFromTheStart) {
 
 TEST_F(RosterTest, OrdersThatAreTakenAreNotReadAgainWithEachCommit) {
   std::vector<store::WorkerOrder> many;
+  many.reserve(100);
   for (int i = 0; i < 100; ++i)
     many.push_back({.tenant = kTenant,
                     .name = "w" + std::to_string(i),

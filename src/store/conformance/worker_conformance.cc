@@ -219,6 +219,7 @@ TEST_P(Conformance, OrdersAreCheckedAndBounded) {
   EXPECT_TRUE(workers().ListAllOrders()->empty());
 
   std::vector<WorkerOrder> many;
+  many.reserve(WorkerStore::kMaxOrders);
   for (std::size_t i = 0; i < WorkerStore::kMaxOrders; ++i)
     many.push_back(Cordon(fmt::format("w{}", i)));
   EXPECT_OK(workers().Order(many));

@@ -434,7 +434,7 @@ TEST_F(WorkerTest, AChattyTaskThatIsSomebodyElsesGivesItsSlotBack) {
   };
   // Its share is full once it says nothing more.
   const Duration give_up_at = clock_.Monotonic() + 60s;
-  for (std::uintmax_t before = 0; said() != before || before < 2 * 8;) {
+  for (std::uintmax_t before = 0; said() != before || before < std::uintmax_t{2} * 8;) {
     ASSERT_LT(clock_.Monotonic(), give_up_at);
     before = said();
     const Duration until = clock_.Monotonic() + 500ms;
