@@ -51,11 +51,10 @@ Status Alerter::Work(bool& more) {
   HEADWORKS_ASSIGN(const auto all, queues_.survey().ListAll());
   Status first;  // a way that is barred bars no other (I11)
   for (Parts::Watch& watch : parts_->watches) {
-    const auto looked = watch.dead.Look(all);
-    if (!looked && first) first = looked.error();
-    if (!looked) continue;
-    watch.written += looked->written;
-    more |= looked->more || looked->written > 0;
+    const DeadWatch::Looked looked = watch.dead.Look(all);
+    if (first) first = looked.trouble;
+    watch.written += looked.written;
+    more |= looked.more || looked.written > 0;
     const std::lock_guard lock(mutex_);
     dead_letters_ = std::max(dead_letters_, watch.written);
   }

@@ -24,9 +24,8 @@ bool DeadWatch::IsTarget(const std::string& queue) const {
   return queue == kCommandQueue || std::ranges::find(targets_, queue) != targets_.end();
 }
 
-Result<DeadWatch::Looked> DeadWatch::Look(std::span<const TenantQueue> all) {
+DeadWatch::Looked DeadWatch::Look(std::span<const TenantQueue> all) {
   Looked looked;
-  Status first;
   std::size_t budget = kMostAtOnce;
   std::map<Key, Seen> still;
   for (const TenantQueue& queue : all) {
@@ -41,11 +40,11 @@ Result<DeadWatch::Looked> DeadWatch::Look(std::span<const TenantQueue> all) {
       continue;
     }
     if (budget == 0) continue;
-    if (Status one = LookAt(queue, seen, budget, looked.written); !one && first) first = one;
+    const Status one = LookAt(queue, seen, budget, looked.written);
+    if (looked.trouble) looked.trouble = one;
   }
   seen_ = std::move(still);  // without those that are gone
   looked.more = budget == 0;
-  HEADWORKS_TRY(first);
   return looked;
 }
 
@@ -102,14 +101,11 @@ Status DeadWatch::Write(const TenantQueue& queue, const std::vector<Alert>& aler
 }
 
 Status DeadWatch::KeepIds(const TenantId& tenant, Duration window) {
-  Duration& kept = windows_[tenant];
   window = std::min(window, task_queue::kLongestDelay);
-  if (kept >= window) return {};
   const auto record = queues_.admin().GetQueue(tenant, target_);
   if (!record && record.error().code != Code::kNotFound) return Error(record.error());
-  if (!record || record->settings.dedup_window < window)
-    HEADWORKS_TRY(queues_.admin().Configure(tenant, target_, {.dedup_window = window}));
-  kept = window;
+  if (record && record->settings.dedup_window >= window) return {};
+  HEADWORKS_TRY(queues_.admin().Configure(tenant, target_, {.dedup_window = window}));
   return {};
 }
 

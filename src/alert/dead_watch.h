@@ -36,9 +36,11 @@ class DeadWatch {
     std::uint64_t written = 0;
     /// The bound was reached: look again at once.
     bool more = false;
+    /// The first error; each leaves the rest of its queue to the next look.
+    Status trouble;
   };
-  /// `all`: what the survey lists.  An error leaves the rest of that queue to the next look.
-  Result<Looked> Look(std::span<const task_queue::TenantQueue> all);
+  /// `all`: what the survey lists.
+  Looked Look(std::span<const task_queue::TenantQueue> all);
 
  private:
   using Key = std::pair<TenantId, std::string>;
@@ -58,14 +60,13 @@ class DeadWatch {
                 std::uint64_t& written);
   Status Write(const task_queue::TenantQueue& queue, const std::vector<Alert>& alerts,
                bool may_be_known, std::uint64_t& written);
+  /// Makes the queue of alerts, if there is none, or none any more.
   Status KeepIds(const TenantId& tenant, Duration window);
 
   task_queue::Queues& queues_;
   const std::vector<std::string> targets_;
   const std::string target_;
   std::map<Key, Seen> seen_;
-  /// For how long ids are known to be kept.
-  std::map<TenantId, Duration> windows_;
 };
 
 }  // namespace headworks::alert

@@ -209,6 +209,34 @@ TEST_F(AlerterTest, FullQueueOfAlertsHoldsUpNoOtherWay) {
   EXPECT_EQ(alerter.trouble(), "");
 }
 
+TEST_F(AlerterTest, FullQueueOfAlertsOfOneTenantHidesNoOtherFromTheFigures) {
+  const TenantId other("zeta");
+  ASSERT_TRUE(queues().admin().Configure(kTenant, "ops", {.max_depth = 1}));
+  Kill("mail", 2);
+  Kill("mail", 3, other);
+  Alerter alerter({"ops"}, queues(), nullptr, clock_, log_);
+  Run(alerter);
+  EXPECT_NE(alerter.trouble(), "");
+  EXPECT_EQ(Count("ops", ItemState::kPending, other), 3);
+  EXPECT_EQ(alerter.figures().dead_letters, 3U);
+}
+
+TEST_F(AlerterTest, QueueOfAlertsThatWasDeletedIsMadeAgainAndRemembersAsLong) {
+  Alerter alerter({"ops"}, queues(), nullptr, clock_, log_);
+  Kill("mail", 1);
+  Run(alerter);
+  const auto before = queues().admin().GetQueue(kTenant, "ops");
+  ASSERT_EQ(queues().admin().Purge(kTenant, "ops", {})->count, 1);
+  ASSERT_TRUE(queues().admin().Delete(kTenant, "ops"));
+  Kill("sms", 1);
+  Run(alerter);
+  EXPECT_EQ(alerter.trouble(), "");
+  EXPECT_EQ(Count("ops", ItemState::kPending), 1);
+  const auto after = queues().admin().GetQueue(kTenant, "ops");
+  ASSERT_TRUE(before && after);
+  EXPECT_EQ(after->settings.dedup_window, before->settings.dedup_window);
+}
+
 TEST_F(AlerterTest, AlertsThatDieAreNotToldOfThemselves) {
   Alerter alerter({kCommandQueue, "ops"}, queues(), nullptr, clock_, log_);
   Kill("ops", 1);
