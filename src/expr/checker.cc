@@ -466,9 +466,9 @@ class Checker {
     const std::string_view text = other.constant.view();
     if (std::find(texts.begin(), texts.end(), text) != texts.end()) return;
     const std::vector<std::string_view> known(texts.begin(), texts.end());
-    std::string all = texts.front();
-    for (std::size_t i = 1; i < texts.size(); ++i)
-      all += (i + 1 < texts.size() ? ", " : " or ") + texts[i];
+    std::string all = Listed(known);
+    if (const std::size_t last = all.rfind(", "); last != all.npos && !all.ends_with("..."))
+      all.replace(last, 2, " or ");
     Fail(other, "'" + TextOf(value) + "' is never '" + Excerpt(text) + "'; it is " + all +
                     DidYouMean(text, known));
   }

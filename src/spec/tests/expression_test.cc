@@ -382,6 +382,49 @@ TEST(Expressions, StatesThatNeverComeAreFaults) {
             "");
 }
 
+TEST(Expressions, TextsThatAMatrixOrAParameterNeverHasAreFaults) {
+  const auto says = [](std::string_view when) {
+    return MessageOf(fmt::format(
+        "version: 1\nparams: {{env: {{enum: [dev, prod], default: dev}}, n: {{enum: [1, 2], "
+        "default: 1}}, maybe: {{enum: [a, b]}}}}\n"
+        "tasks:\n"
+        "  b: {{run: x, matrix: {{os: [linux, mac], py: [3, 4], mixed: [a, 1], include: [{{os: "
+        "bsd, "
+        "py: 3, mixed: c, cc: gcc}}]}}}}\n"
+        "  t: {{run: x, needs: b, matrix: {{os: [linux, mac], py: [3, 4], mixed: [a, 1], "
+        "include: [{{os: bsd, py: 3, mixed: c, cc: gcc}}]}}, when: \"{}\"}}\n",
+        when));
+  };
+  for (const char* good :
+       {"matrix.os == 'linux'", "matrix.os == 'bsd'", "matrix.os in ['mac', 'bsd']",
+        "matrix.os + 'x' == 'y'", "matrix.mixed == 'z'", "matrix.py == 5",
+        "matrix.os == params.env", "params.env != 'prod'",
+        "params.maybe == null || params.maybe == 'a'", "params.n == 3",
+        "has(matrix.cc) && matrix.cc == 'gcc'", "needs.b.matrices.exists(m, m.os == 'mac')"})
+    EXPECT_EQ(says(good), "") << good;
+  for (const char* bad : {"matrix.os == 'linx'", "matrix.os in ['mac', 'linx']",
+                          "'linx' != matrix.os", "needs.b.matrices.exists(m, m.os == 'linx')"})
+    EXPECT_NE(says(bad).find("is never 'linx'; it is bsd, linux or mac, did you mean 'linux'?"),
+              std::string::npos)
+        << bad << "\n"
+        << says(bad);
+  EXPECT_NE(says("has(matrix.cc) && matrix.cc == 'gc'").find("it is gcc, did"), std::string::npos);
+  EXPECT_NE(says("params.env == 'prd'").find("it is dev or prod, did you mean 'prod'?"),
+            std::string::npos);
+  EXPECT_NE(says("params.maybe == 'c'").find("it is a or b"), std::string::npos);
+}
+
+TEST(Expressions, VeryManyTextsAreNotAllListed) {
+  std::string list;
+  for (int i = 10; i < 30; ++i) list += fmt::format("{}v{}", i == 10 ? "" : ", ", i);
+  ExpectSays(
+      fmt::format("version: 1\ntasks: {{t: {{run: x, matrix: {{v: [{}]}}, when: 'matrix.v == "
+                  "\"release\"'}}}}\n",
+                  list),
+      "'matrix.v' is never 'release'; it is v10, v11, v12, v13, v14, v15, v16, v17, v18, "
+      "v19, ...\n");
+}
+
 TEST(Expressions, ScriptsTakeOnlyWhatAShellSeesAsOneWord) {
   const auto run = [](std::string_view more, std::string_view script) {
     return FaultsOf(Task(fmt::format("{}    run: |\n      true\n      {}\n", more, script)));
