@@ -93,11 +93,19 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "other."},
     {"HW1016", "a matrix that does not fit together",
      "Each combination has an id made of its values, task[linux,3.11], and is there once. Refused "
-     "are: two values of a list, or two combinations, that read the same; an exclude that excludes "
-     "nothing; an include that adds nothing, or that makes a further combination without a value "
-     "for each list; and a matrix of which nothing is left. exclude is applied first. An include "
+     "are: two values of a list, or two combinations, that read the same; an exclude that names no "
+     "list, or none of its values; an include that adds nothing, or that makes a further "
+     "combination without a value for each list; a matrix of which nothing is left; and a value "
+     "that reads as one that it is compared with, by exclude, include or a need, but has another "
+     "type, as 3.1 and \"3.1\". exclude is applied first. An include "
      "whose values agree with existing combinations adds its other values to them; otherwise it is "
      "a further combination."},
+    {"HW1017", "a matrix that may be meant otherwise",
+     "A warning: the file is taken. An include whose values agree with no combination is a further "
+     "one, a name in it that is no list is a further value of each combination that it fits, and a "
+     "task whose values agree with no combination of what it needs waits for all of them. That is "
+     "how further combinations are written, and what a misspelt value looks like. Correct the "
+     "value; to need all of a task, a task without a matrix in between says so."},
     {"HW1101", "a name that is not taken",
      "Names of workflows, packages and tenants are 1 to 100 letters, digits, _ . and - (of ASCII), "
      "because they stand in keys, addresses and file names. Without `name:` a workflow is called "
