@@ -613,7 +613,11 @@ class Checker {
   }
 
   Type UnknownFunction(const Node& node) {
-    std::vector<std::string_view> known = {"has", "all", "exists", "exists_one", "map", "filter"};
+    std::vector<std::string_view> known = {"all", "exists", "exists_one", "map", "filter", "has"};
+    if (std::find(known.begin(), known.end() - 1, node.name) != known.end() - 1)
+      return FailName(node, "'" + std::string(node.name) +
+                                "' goes over a list or a map, written list." +
+                                std::string(node.name) + "(x, x == 1)");
     known.reserve(known.size() + Functions().size());
     for (const Function& function : Functions()) known.push_back(function.name);
     std::string hint = DidYouMean(node.name, known);

@@ -166,6 +166,33 @@ TEST(Expressions, MessagesSayWhatToWrite) {
   ExpectSays(Exec("${{ params.s"), "the '${{' that opens here is never closed");
 }
 
+TEST(Expressions, NamesOfOtherProgramsAreKnown) {
+  struct {
+    const char *when, *says;
+  } const cases[] = {
+      {"always()",
+       "'always' is not known here; what runs however others ended has trigger_rule: "
+       "all_done, or stands under finally"},
+      {"!failure()",
+       "has trigger_rule: one_failed, or stands under finally with when: run.outcome"},
+      {"success() && true", "unless its trigger_rule says otherwise; leave it out"},
+      {"cancelled()", "stands under on_cancel"},
+      {"inputs.x == 1", "'inputs' is not known here; what a run is given is params.NAME"},
+      {"github.ref == 'x'", "a run knows run.id"},
+      {"steps.up.output == 1", "needs.ID.output.NAME"},
+      {"run.status == 'failed'", "'status' is not known here; how the run went is run.outcome"},
+      {"exists('x')", "'exists' goes over a list or a map, written list.exists(x, x == 1)"},
+      {"params.flag and params.flag", "unexpected 'and'; write && for it"},
+      {"params.flag or params.flag", "unexpected 'or'; write || for it"},
+      {"not params.flag", "unexpected 'params'; write ! for 'not'"},
+      {"params.s not in ['x']", "unexpected 'not'; write ! for it, e.g. !(x in list)"},
+      {"needs.up.state == success", "text goes into quotes"},
+  };
+  for (const auto& [when, says] : cases) ExpectSays(When(when), says);
+  EXPECT_EQ(MessageOf(When("needs.up.output.o.always == 1")).find("trigger_rule"),
+            std::string::npos);
+}
+
 TEST(Expressions, ExecIsHeldToWhatProgramsReadAsCode) {
   const auto exec = [](std::string_view list) { return Task(fmt::format("    exec: {}\n", list)); };
   EXPECT_EQ(FaultsOf(exec("[sh, -c, 'echo ${{ params.s }}']")), Faults{"18:30 HW1305"});
