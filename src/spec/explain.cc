@@ -131,7 +131,12 @@ constexpr auto kExplanations = std::to_array<Explanation>({
     {"HW1108", "a need across sections",
      "Tasks under on_cancel run only after a cancel, and those under finally when everything else "
      "has ended. So a need may only name a task of the same section. A finally task does not have "
-     "to need the main tasks: it always comes after all of them."},
+     "to need the main tasks: it always comes after all of them. How they ended it knows by "
+     "run.outcome and run.failed_tasks. What they put out comes to it by a file that they write "
+     "into "
+     "the run's scratch folder, $HEADWORKS_SCRATCH, or run.dir in a template. A task that needs "
+     "outputs or artifacts of others, however they ended, stands under tasks and has trigger_rule: "
+     "all_done."},
     {"HW1109", "a cycle",
      "The tasks named wait for each other, so that none could ever start. A workflow is a directed "
      "graph without cycles: remove one of the needs that close the ring."},
