@@ -4,6 +4,7 @@
 #include <boost/json.hpp>
 #include <filesystem>
 #include <map>
+#include <utility>
 
 #include "commands.h"
 #include "headworks/spec/workflow_file.h"
@@ -26,6 +27,10 @@ struct Checked {
   Error unreadable{};
 };
 
+void Warn(Checked& checked, const std::string& text) {
+  checked.warning += (checked.warning.empty() ? "" : "\n") + text;
+}
+
 Checked Check(const Context& context, const std::string& file) {
   Checked checked{.file = file};
   const std::size_t most = context.settings().max_workflow_bytes;
@@ -38,15 +43,17 @@ Checked Check(const Context& context, const std::string& file) {
   };
   Status pools;
   auto definition = ParseWithin(context, nullptr, parse, pools);
-  if (!pools) checked.warning = "pools are not checked: " + pools.error().message;
+  if (!pools) Warn(checked, "pools are not checked: " + pools.error().message);
   if (definition) {
+    for (const spec::Fault& doubt : std::exchange(checked.faults, {}))
+      Warn(checked, doubt.ToString());
     definition->name.tenant = context.settings().runner.tenant;
     auto workflow = model::Workflow::Create(*std::move(definition));
     if (workflow) {
       checked.workflow = *std::move(workflow);
       if (const Status has_functions = CheckFunctions(context.settings(), *checked.workflow, file);
           !has_functions)
-        checked.warning += (checked.warning.empty() ? "" : "\n") + has_functions.error().message;
+        Warn(checked, has_functions.error().message);
     } else {
       checked.unreadable = std::move(workflow).error();
     }
@@ -54,10 +61,6 @@ Checked Check(const Context& context, const std::string& file) {
     checked.unreadable = std::move(definition).error();
   }
   return checked;
-}
-
-void Warn(Checked& checked, const std::string& text) {
-  checked.warning += (checked.warning.empty() ? "" : "\n") + text;
 }
 
 void PrintChecked(const Checked& checked) {

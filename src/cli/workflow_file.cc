@@ -52,13 +52,15 @@ Result<std::shared_ptr<const model::Workflow>> LoadRunnable(const Context& conte
                                                             Runner* runner) {
   const Settings& settings = context.settings();
   Status pools;
+  std::vector<spec::Fault> doubts;
   auto parsed = ParseWithin(
       context, runner,
       [&](const model::PlatformLimits& limits) {
-        return spec::ParseWorkflowFile(path, nullptr, settings.max_workflow_bytes, limits);
+        return spec::ParseWorkflowFile(path, &doubts, settings.max_workflow_bytes, limits);
       },
       pools);
   HEADWORKS_ASSIGN(model::WorkflowDefinition definition, std::move(parsed));
+  for (const spec::Fault& doubt : doubts) Note("warning: " + doubt.ToString() + "\n");
   HEADWORKS_TRY(pools);
   definition.name.tenant = settings.runner.tenant;
   if (!name.empty()) definition.name.workflow = name;

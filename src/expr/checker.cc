@@ -466,9 +466,9 @@ class Checker {
     const std::string_view text = other.constant.view();
     if (std::find(texts.begin(), texts.end(), text) != texts.end()) return;
     const std::vector<std::string_view> known(texts.begin(), texts.end());
-    std::string all = texts.front();
-    for (std::size_t i = 1; i < texts.size(); ++i)
-      all += (i + 1 < texts.size() ? ", " : " or ") + texts[i];
+    std::string all = Listed(known);
+    if (const std::size_t last = all.rfind(", "); last != all.npos && !all.ends_with("..."))
+      all.replace(last, 2, " or ");
     Fail(other, "'" + TextOf(value) + "' is never '" + Excerpt(text) + "'; it is " + all +
                     DidYouMean(text, known));
   }
@@ -613,7 +613,11 @@ class Checker {
   }
 
   Type UnknownFunction(const Node& node) {
-    std::vector<std::string_view> known = {"has", "all", "exists", "exists_one", "map", "filter"};
+    std::vector<std::string_view> known = {"all", "exists", "exists_one", "map", "filter", "has"};
+    if (std::find(known.begin(), known.end() - 1, node.name) != known.end() - 1)
+      return FailName(node, "'" + std::string(node.name) +
+                                "' goes over a list or a map, written list." +
+                                std::string(node.name) + "(x, x == 1)");
     known.reserve(known.size() + Functions().size());
     for (const Function& function : Functions()) known.push_back(function.name);
     std::string hint = DidYouMean(node.name, known);

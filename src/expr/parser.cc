@@ -69,10 +69,7 @@ class Parser {
     const Parsed root = Expression();
     if (!root) return false;
     if (token_.lex != Lex::kEnd) {
-      return Fail(token_, "unexpected " + Spelled(token_) +
-                              "; the expression is complete before it, so an operator (&&, +, ==, "
-                              "...) or quotes are missing")
-          .has_value();
+      return Fail(token_, "unexpected " + Spelled(token_) + Instead(ast_.node(*root))).has_value();
     }
     ast_.root = *root;
     return true;
@@ -98,6 +95,17 @@ class Parser {
   }
   std::string Spelled(const Token& token) const {
     return token.lex == Lex::kEnd ? "end" : "'" + Excerpt(TextOf(token)) + "'";
+  }
+  /// What is missing before the token, where `root` is complete.
+  std::string Instead(const Node& root) const {
+    const std::string_view word = TextOf(token_);
+    if (word == "and" || word == "AND") return "; write && for it";
+    if (word == "or" || word == "OR") return "; write || for it";
+    if (root.op == Op::kVariable && root.name == "not") return "; write ! for 'not'";
+    if (word == "not") return "; write ! for it, e.g. !(x in list)";
+    if (word == "is") return "; write == for it";
+    return "; the expression is complete before it, so an operator (&&, +, ==, ...) or quotes are "
+           "missing";
   }
   /// Takes `lex` or fails; `why` says what it is for.
   bool Expect(Lex lex, const std::string& why) {

@@ -47,6 +47,22 @@ Status MakeCanonical(WorkflowDefinition& definition) {
   return {};
 }
 
+/// What a task of `role` has instead of a need of another section.
+std::string_view InsteadOfNeed(TaskRole role) {
+  switch (role) {
+    case TaskRole::kFinally:
+      return "; it comes after all of them and sees run.outcome and run.failed_tasks. To use what "
+             "one put out, let that one write a file into $HEADWORKS_SCRATCH (run.dir), or move "
+             "this one to tasks, with trigger_rule: all_done";
+    case TaskRole::kOnCancel:
+      return "; to use what one put out, let that one write a file into $HEADWORKS_SCRATCH "
+             "(run.dir)";
+    case TaskRole::kMain:
+      break;
+  }
+  return "; what stands there runs after these, so move one of the two";
+}
+
 /// Lists of numbers, one per node, in two arrays: list i is values[offset[i]] up to offset[i + 1].
 struct Adjacency {
   std::vector<std::uint32_t> offset;
@@ -134,8 +150,9 @@ void GraphBuilder::ResolveNeeds(std::uint32_t no) {
         return TaskField(t).substr(0, TaskField(t).find('.'));
       };
       fault("HW1108",
-            fmt::format("'{}' stands under {}, and a task of {} may only need tasks of {}",
-                        task.needs[i], section(tasks_[need]), section(task), section(task)));
+            fmt::format("'{}' stands under {}, and a task of {} may only need tasks of {}{}",
+                        task.needs[i], section(tasks_[need]), section(task), section(task),
+                        InsteadOfNeed(task.role)));
     } else {
       last_needed_by_[need] = no + 1;
       upstreams_.values.push_back(need);

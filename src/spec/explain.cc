@@ -93,11 +93,19 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "other."},
     {"HW1016", "a matrix that does not fit together",
      "Each combination has an id made of its values, task[linux,3.11], and is there once. Refused "
-     "are: two values of a list, or two combinations, that read the same; an exclude that excludes "
-     "nothing; an include that adds nothing, or that makes a further combination without a value "
-     "for each list; and a matrix of which nothing is left. exclude is applied first. An include "
+     "are: two values of a list, or two combinations, that read the same; an exclude that names no "
+     "list, or none of its values; an include that adds nothing, or that makes a further "
+     "combination without a value for each list; a matrix of which nothing is left; and a value "
+     "that reads as one that it is compared with, by exclude, include or a need, but has another "
+     "type, as 3.1 and \"3.1\". exclude is applied first. An include "
      "whose values agree with existing combinations adds its other values to them; otherwise it is "
      "a further combination."},
+    {"HW1017", "a matrix that may be meant otherwise",
+     "A warning: the file is taken. An include whose values agree with no combination is a further "
+     "one, a name in it that is no list is a further value of each combination that it fits, and a "
+     "task whose values agree with no combination of what it needs waits for all of them. That is "
+     "how further combinations are written, and what a misspelt value looks like. Correct the "
+     "value; to need all of a task, a task without a matrix in between says so."},
     {"HW1101", "a name that is not taken",
      "Names of workflows, packages and tenants are 1 to 100 letters, digits, _ . and - (of ASCII), "
      "because they stand in keys, addresses and file names. Without `name:` a workflow is called "
@@ -123,7 +131,12 @@ constexpr auto kExplanations = std::to_array<Explanation>({
     {"HW1108", "a need across sections",
      "Tasks under on_cancel run only after a cancel, and those under finally when everything else "
      "has ended. So a need may only name a task of the same section. A finally task does not have "
-     "to need the main tasks: it always comes after all of them."},
+     "to need the main tasks: it always comes after all of them. How they ended it knows by "
+     "run.outcome and run.failed_tasks. What they put out comes to it by a file that they write "
+     "into "
+     "the run's scratch folder, $HEADWORKS_SCRATCH, or run.dir in a template. A task that needs "
+     "outputs or artifacts of others, however they ended, stands under tasks and has trigger_rule: "
+     "all_done."},
     {"HW1109", "a cycle",
      "The tasks named wait for each other, so that none could ever start. A workflow is a directed "
      "graph without cycles: remove one of the needs that close the ring."},

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "expression_types.h"
+#include "foreign_words.h"
 #include "headworks/base/json.h"
 #include "headworks/base/time.h"
 #include "headworks/expr/command.h"
@@ -118,6 +119,12 @@ std::string ExpressionChecker::Hint(const ExpressionUse& use, std::string_view t
   name =
       name.substr(0, name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                             "0123456789_-"));
+  const std::string_view behind = text.substr(fault.offset + name.size());
+  const std::string spelled = fmt::format("{}{}{}", before.ends_with("run.") ? "run." : "", name,
+                                          behind.starts_with('(') ? "(" : "");
+  if (const std::string_view instead = InsteadInExpression(spelled);
+      !instead.empty() && (spelled.starts_with("run.") || !before.ends_with('.')))
+    return fmt::format("'{}' is not known here; {}", name, instead);
   const bool of_needs = before.ends_with("needs.") || before.ends_with("needs[");
   if (const auto named = types_.FindTask(name); of_needs && named && use.task != kNoTask) {
     const auto& tasks = draft_.definition.tasks;

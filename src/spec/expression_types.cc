@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <map>
+#include <set>
 #include <unordered_set>
 #include <utility>
 
@@ -61,6 +63,15 @@ Type OfValue(const json::value& value) {
   }
 }
 
+/// Of a parameter with a list of texts, as JSON.
+Type OneOfTexts(const std::vector<std::string>& allowed) {
+  std::vector<std::string> texts;
+  for (const std::string& one : allowed)
+    if (const auto text = ParseJson(one, {}); text && text->is_string())
+      texts.emplace_back(text->get_string());
+  return Type::OneOf(std::move(texts));
+}
+
 Type OfParam(const model::Param& param) {
   const auto usual = ParseJson(param.default_json, {});
   if (param.type == model::ParamType::kAny) {
@@ -69,7 +80,9 @@ Type OfParam(const model::Param& param) {
     if (usual->is_array()) return Type::List({});
     return usual->is_object() ? Type::Object({}, true) : OfValue(*usual);
   }
-  const Type type = OfParamType(param.type);
+  const Type type = param.type == model::ParamType::kString && !param.allowed.empty()
+                        ? OneOfTexts(param.allowed)
+                        : OfParamType(param.type);
   const bool may_be_null =
       !param.required && usual && (usual->is_null() || (usual->is_string() && HasTemplate(*usual)));
   return may_be_null ? Type::Nullable(type) : type;
@@ -123,10 +136,11 @@ std::string AbsentIn(const Matrix& matrix, std::string_view name) {
   return "";
 }
 
-/// One object for all combinations: a field that differs is dyn, and one that some lack says where,
-/// unless it is `asked` about before.
+/// One object for all combinations: a text is one of those that they have, a field whose type
+/// differs is dyn, and one that some lack says where, unless it is `asked` about before.
 Type OfMatrix(const Matrix& matrix, bool asked = false) {
   Fields fields;
+  std::map<std::string_view, std::set<std::string_view>> texts;
   for (const json::object& combination : matrix.combinations)
     for (const auto& member : combination) {
       const Type type = OfValue(member.value());
@@ -135,9 +149,13 @@ Type OfMatrix(const Matrix& matrix, bool asked = false) {
         fields.push_back({std::string(member.key()), type});
       else if (!(known->type == type))
         known->type = {};
+      if (member.value().is_string()) texts[member.key()].insert(member.value().get_string());
     }
-  for (Type::Field& field : fields)
+  for (Type::Field& field : fields) {
+    if (field.type == Type(Type::Kind::kString) && !matrix.faulty)
+      field.type = Type::OneOf({texts[field.name].begin(), texts[field.name].end()});
     if (!asked) field.absent = AbsentIn(matrix, field.name);
+  }
   return Type::Object(std::move(fields), matrix.faulty);
 }
 

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "headworks/base/json.h"
+#include "headworks/base/text.h"
 #include "yaml_value.h"
 
 namespace headworks::spec {
@@ -21,6 +22,49 @@ using Kind = YamlTree::Kind;
 /// A value as it stands in an id: text without quotes.
 std::string Show(const json::value& value) {
   return value.is_string() ? std::string(value.get_string()) : CanonicalJson(value);
+}
+
+/// A value with its type, for messages.
+std::string Written(const json::value& value) {
+  return fmt::format("{}{}", value.is_string() ? "the text " : "", CanonicalJson(value));
+}
+
+/// The value of another type that reads like `value`, as 3.1 and "3.1" do; nullptr = none.
+const json::value* LookAlike(const json::value& value, const std::vector<json::value>& values) {
+  const auto found = std::ranges::find_if(values, [&](const json::value& other) {
+    return !(other == value) && Show(other) == Show(value);
+  });
+  return found == values.end() ? nullptr : &*found;
+}
+
+/// The one of `known` that `word` is a slip of: a letter too many or too few, or some in another
+/// order.  Another number (gcc-13) or letter (arm64, amd64) as likely makes another value.
+std::string_view SlipOf(std::string_view word, std::span<const std::string_view> known) {
+  const std::string_view nearest = NearestWord(word, known);
+  const auto letters = [](std::string_view text) {
+    std::string lower(text);
+    for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    std::ranges::sort(lower);
+    return lower;
+  };
+  const auto without_digits = [](std::string text) {
+    std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
+    return text;
+  };
+  const std::string a = letters(word), b = letters(nearest);
+  const bool slip = a == b || (a.size() != b.size() && without_digits(a) != without_digits(b));
+  return slip && nearest != word ? nearest : "";
+}
+
+/// "a, b, c, ..."
+std::string Listed(std::span<const std::string> words) {
+  constexpr std::size_t kMost = 10;
+  return fmt::format("{}{}", fmt::join(words.first(std::min(words.size(), kMost)), ", "),
+                     words.size() > kMost ? ", ..." : "");
+}
+
+std::vector<std::string_view> ViewsOf(const std::vector<std::string>& words) {
+  return {words.begin(), words.end()};
 }
 
 bool IsIdentifier(std::string_view text) {
@@ -42,6 +86,12 @@ class MatrixReader {
   struct Axis {
     std::string name;
     std::vector<json::value> values;
+
+    std::vector<std::string> Texts() const {
+      std::vector<std::string> texts;
+      for (const json::value& value : values) texts.push_back(Show(value));
+      return texts;
+    }
   };
 
   void Fault(std::string_view code, NodeNo no, std::string message) {
@@ -56,10 +106,25 @@ class MatrixReader {
   /// The entries of `include` or `exclude`; empty with a fault if it is no list, or too long.
   std::vector<NodeNo> Entries(NodeNo list, std::string_view name);
   void Exclude(NodeNo list);
+  /// Whether each member of the entry is a value of a list; says which is not.
+  bool IsOfLists(NodeNo no, const json::object& entry);
+  bool IsOfList(NodeNo key, NodeNo value_no, const json::value& value);
   void Include(NodeNo list);
   void IncludeOne(NodeNo no, json::object&& entry);
-  bool IsAxis(std::string_view name) const {
-    return std::ranges::find(axes_, name, &Axis::name) != axes_.end();
+  /// Warns of names in it that may be meant as those of lists.
+  void WarnOfNames(NodeNo no);
+  /// A fault or warnings, if the further combination may be meant as one that is there.
+  void CheckFurther(NodeNo no, const json::object& entry);
+  bool IsLookAlike(const Axis& axis, NodeNo no, const json::value& value);
+  const Axis* FindAxis(std::string_view name) const {
+    const auto found = std::ranges::find(axes_, name, &Axis::name);
+    return found == axes_.end() ? nullptr : &*found;
+  }
+  bool IsAxis(std::string_view name) const { return FindAxis(name) != nullptr; }
+  std::vector<std::string> AxisNames() const {
+    std::vector<std::string> names;
+    for (const Axis& axis : axes_) names.push_back(axis.name);
+    return names;
   }
 
   const YamlTree& tree_;
@@ -67,7 +132,8 @@ class MatrixReader {
   std::size_t& work_;
   std::vector<Axis> axes_;
   std::vector<json::object> combinations_;
-  bool faulty_ = false;
+  /// Something is wrong and told: at all, and in the lists, so that nobody compares with them.
+  bool faulty_ = false, faulty_lists_ = false;
 };
 
 json::value MatrixReader::ReadValue(NodeNo no) {
@@ -191,15 +257,88 @@ void MatrixReader::Exclude(NodeNo list) {
   for (const NodeNo no : Entries(list, "exclude")) {
     const auto entry = ReadCombination(no);
     if (!entry) continue;
-    const std::size_t before = combinations_.size();
-    const bool names_axes =
-        std::ranges::all_of(*entry, [&](const auto& member) { return IsAxis(member.key()); });
-    if (names_axes)
-      std::erase_if(combinations_, [&](const json::object& combination) {
-        return Agrees(combination, *entry, [](std::string_view) { return true; });
-      });
-    if (combinations_.size() == before)
-      Fault("HW1016", no, "no combination has these values; correct or remove the entry");
+    if (faulty_lists_ || !IsOfLists(no, *entry)) continue;
+    const std::size_t taken = std::erase_if(combinations_, [&](const json::object& combination) {
+      return Agrees(combination, *entry, [](std::string_view) { return true; });
+    });
+    if (taken == 0)
+      Fault("HW1016", no, "entries before this one take these combinations away; remove it");
+  }
+}
+
+bool MatrixReader::IsOfLists(NodeNo no, const json::object& entry) {
+  if (axes_.empty()) {
+    Fault("HW1016", no,
+          "the matrix has no lists that make combinations; leave the entry out of include instead");
+    return false;
+  }
+  bool all = true;
+  for (std::uint32_t i = 0; i < tree_[no].size; ++i)
+    all &= IsOfList(tree_.Key(no, i), tree_.Value(no, i), entry.at(tree_.Text(tree_.Key(no, i))));
+  return all;
+}
+
+bool MatrixReader::IsOfList(NodeNo key, NodeNo value_no, const json::value& value) {
+  const std::string_view name = tree_.Text(key);
+  const Axis* axis = FindAxis(name);
+  if (axis == nullptr) {
+    const std::vector<std::string> names = AxisNames();
+    const std::string hint = DidYouMean(name, ViewsOf(names));
+    Fault("HW1016", key,
+          fmt::format("the matrix has no list {}{}", QuoteJson(name),
+                      hint.empty() ? fmt::format("; its lists are {}, and exclude comes before "
+                                                 "include",
+                                                 Listed(names))
+                                   : hint));
+    return false;
+  }
+  if (std::ranges::find(axis->values, value) != axis->values.end()) return true;
+  // What could not be read has its fault already.
+  if (value.is_null() || IsLookAlike(*axis, value_no, value)) return false;
+  const std::vector<std::string> texts = axis->Texts();
+  const std::string hint = DidYouMean(Show(value), ViewsOf(texts));
+  Fault("HW1016", value_no,
+        fmt::format("{} is never {}{}", name, Show(value),
+                    hint.empty() ? fmt::format("; its values are {}", Listed(texts)) : hint));
+  return false;
+}
+
+bool MatrixReader::IsLookAlike(const Axis& axis, NodeNo no, const json::value& value) {
+  const json::value* other = LookAlike(value, axis.values);
+  if (other == nullptr) return false;
+  Fault("HW1016", no,
+        fmt::format("{} is {} in its list, and {} is something else; write {} here", axis.name,
+                    Written(*other), Written(value), CanonicalJson(*other)));
+  return true;
+}
+
+void MatrixReader::CheckFurther(NodeNo no, const json::object& entry) {
+  for (std::uint32_t i = 0; !faulty_lists_ && i < tree_[no].size; ++i) {
+    const std::string_view name = tree_.Text(tree_.Key(no, i));
+    const Axis* axis = FindAxis(name);
+    const json::value& value = entry.at(name);
+    if (axis == nullptr || value.is_null() ||
+        std::ranges::find(axis->values, value) != axis->values.end() ||
+        IsLookAlike(*axis, tree_.Value(no, i), value))
+      continue;
+    const std::vector<std::string> texts = axis->Texts();
+    if (const std::string_view meant = SlipOf(Show(value), ViewsOf(texts)); !meant.empty())
+      source_.Warn("HW1017", tree_[tree_.Value(no, i)].place,
+                   fmt::format("this makes a further combination, with {} for {}, did you mean "
+                               "'{}'?",
+                               Show(value), name, meant));
+  }
+}
+
+void MatrixReader::WarnOfNames(NodeNo no) {
+  const std::vector<std::string> names = AxisNames();
+  for (std::uint32_t i = 0; i < tree_[no].size; ++i) {
+    const NodeNo key = tree_.Key(no, i);
+    if (const std::string_view meant = SlipOf(tree_.Text(key), ViewsOf(names)); !meant.empty())
+      source_.Warn("HW1017", tree_[key].place,
+                   fmt::format("{} is none of the lists, so each combination that the entry fits "
+                               "gets it, did you mean '{}'?",
+                               QuoteJson(tree_.Text(key)), meant));
   }
 }
 
@@ -217,7 +356,7 @@ void MatrixReader::IncludeOne(NodeNo no, json::object&& entry) {
   if (extended && !has_extras)
     return Fault("HW1016", no,
                  "the combination is there already, and the entry adds nothing; remove it");
-  if (extended) return;
+  if (extended) return WarnOfNames(no);
   for (const Axis& axis : axes_)
     if (!entry.contains(axis.name))
       return Fault("HW1016", no,
@@ -226,6 +365,7 @@ void MatrixReader::IncludeOne(NodeNo no, json::object&& entry) {
     return Fault(
         "HW1015", no,
         fmt::format("the matrix has more than {} combinations; remove some", kMaxInstances));
+  CheckFurther(no, entry);
   combinations_.push_back(std::move(entry));
 }
 
@@ -253,6 +393,7 @@ std::optional<Matrix> MatrixReader::Read(NodeNo no) {
     else
       ReadAxis(tree_.Key(no, i), tree_.Value(no, i));
   }
+  faulty_lists_ = faulty_;
   if (!Multiply(no)) return std::nullopt;
   if (exclude) Exclude(*exclude);
   if (include) Include(*include);
@@ -305,6 +446,10 @@ class Expander {
 
   void NameInstances(const Matrix& matrix);
   void ResolveNeeds(model::Task& task, const Matrix* own, const json::object* combination);
+  /// `task` shares the names `shared` with what it needs, and agrees with none of it.
+  void SayThatAllAreNeeded(const model::Task& task, const Matrix& own,
+                           const json::object& combination, const Matrix& needed,
+                           const std::vector<std::string>& shared);
   const Index& IndexOf(const Matrix& matrix, const std::vector<std::string>& axes);
 
   model::WorkflowDefinition& definition_;
@@ -314,6 +459,8 @@ class Expander {
   std::unordered_map<std::string_view, const Matrix*> by_group_;
   std::map<const Matrix*, std::vector<std::string>> ids_;
   std::map<std::pair<const Matrix*, std::vector<std::string>>, Index> indexes_;
+  /// Of which tasks it was said that some of them need all of another.
+  std::set<std::pair<const Matrix*, const Matrix*>> told_;
   std::size_t needs_ = 0;
 };
 
@@ -354,6 +501,32 @@ void Expander::NameInstances(const Matrix& matrix) {
   by_group_.emplace(group, &matrix);
 }
 
+void Expander::SayThatAllAreNeeded(const model::Task& task, const Matrix& own,
+                                   const json::object& combination, const Matrix& needed,
+                                   const std::vector<std::string>& shared) {
+  if (!told_.emplace(&own, &needed).second) return;
+  const std::string& group = definition_.tasks[needed.task].id;
+  const Place place = tree_[own.node].place;
+  std::string hint;
+  for (const std::string& axis : shared) {
+    std::vector<json::value> values;
+    for (const json::object& other : needed.combinations) values.push_back(other.at(axis));
+    const json::value& value = combination.at(axis);
+    if (std::ranges::find(values, value) != values.end()) continue;
+    if (const json::value* other = LookAlike(value, values))
+      return source_.Add("HW1016", place,
+                         fmt::format("{} would need all of {}: {} is {} here and {} there; write "
+                                     "both in one way",
+                                     task.id, group, axis, Written(value), Written(*other)));
+    std::vector<std::string> texts;
+    for (const json::value& other : values) texts.push_back(Show(other));
+    if (hint.empty()) hint = DidYouMean(Show(value), ViewsOf(texts));
+  }
+  source_.Warn("HW1017", place,
+               fmt::format("{} needs all of {}, for none of it agrees in {}{}", task.id, group,
+                           fmt::join(shared, " and "), hint));
+}
+
 void Expander::ResolveNeeds(model::Task& task, const Matrix* own, const json::object* combination) {
   std::vector<std::string> needs;
   for (std::string& need : task.needs) {
@@ -369,7 +542,10 @@ void Expander::ResolveNeeds(model::Task& task, const Matrix* own, const json::ob
     if (!shared.empty()) {
       const Index& index = IndexOf(matrix, shared);
       const auto at = index.find(KeyOf(*combination, shared));
-      if (at != index.end()) same = &at->second;
+      if (at != index.end())
+        same = &at->second;
+      else
+        SayThatAllAreNeeded(task, *own, *combination, matrix, shared);
     }
     needs_ += same != nullptr ? same->size() : ids.size();
     if (needs_ > kMaxInstanceNeeds) return;

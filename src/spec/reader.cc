@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 
+#include "foreign_words.h"
 #include "headworks/base/json.h"
 #include "headworks/base/text.h"
 #include "headworks/base/time.h"
@@ -26,28 +27,10 @@ void Reader::WrongType(NodeNo no, std::string_view wanted) {
 
 namespace {
 
-/// Keys of other programs, and what they are called here.
-constexpr auto kForeign = std::to_array<std::pair<std::string_view, std::string_view>>(
-    {{"jobs", "tasks"},        {"steps", "tasks"},
-     {"nodes", "tasks"},       {"stages", "tasks"},
-     {"command", "run"},       {"commands", "run"},
-     {"cmd", "run"},           {"script", "run"},
-     {"bash", "run"},          {"depends", "needs"},
-     {"depends_on", "needs"},  {"dependencies", "needs"},
-     {"after", "needs"},       {"if", "when"},
-     {"condition", "when"},    {"environment", "env"},
-     {"workdir", "cwd"},       {"dir", "cwd"},
-     {"working_dir", "cwd"},   {"working-directory", "cwd"},
-     {"retries", "retry"},     {"timeout-minutes", "timeout"},
-     {"parameters", "params"}, {"continue-on-error", "allow_failure"}});
-
-/// The one of `here` that `key` means, which is none of them; empty = nobody knows.
-std::string_view MeantKey(std::string_view key, std::span<const std::string_view> here) {
-  const auto foreign =
-      std::ranges::find(kForeign, key, &std::pair<std::string_view, std::string_view>::first);
-  if (foreign != kForeign.end() && std::ranges::find(here, foreign->second) != here.end())
-    return foreign->second;
-  return NearestWord(key, here);
+/// The one of `here` that `word` means, which is none of them; empty = nobody knows.
+std::string_view MeantWord(std::string_view word, std::span<const std::string_view> here) {
+  const ForeignWord* foreign = FindForeignWord(word, here);
+  return foreign != nullptr && !foreign->meant.empty() ? foreign->meant : NearestWord(word, here);
 }
 
 /// Digits behind a sign, however many.
@@ -88,7 +71,7 @@ Reader::NodeNo Reader::ValueOf(NodeNo map, std::string_view key) const {
 
 bool Reader::HasMisspeltKey(NodeNo map, std::span<const std::string_view> names) const {
   for (std::uint32_t i = 0; Is(map, Kind::kMap) && i < tree_[map].size; ++i)
-    if (!MeantKey(tree_.Text(tree_.Key(map, i)), names).empty()) return true;
+    if (!MeantWord(tree_.Text(tree_.Key(map, i)), names).empty()) return true;
   return false;
 }
 
@@ -103,6 +86,8 @@ bool Reader::IsBehindComma(NodeNo key, NodeNo value) const {
 void Reader::UnknownKey(NodeNo key, NodeNo value, std::span<const std::string_view> here) {
   const std::string_view text = tree_.Text(key);
   const std::string quoted = QuoteJson(text);
+  if (const ForeignWord* foreign = FindForeignWord(text, here); foreign && !foreign->says.empty())
+    return Fault("HW1006", key, fmt::format("unknown key {}; {}", quoted, foreign->says));
   for (const KeyMap& map : Language())
     if (std::ranges::find(map.keys, text, &Key::name) != map.keys.end() &&
         (map.name == "workflow" || map.name == "task" || map.name == "retry"))
@@ -113,7 +98,7 @@ void Reader::UnknownKey(NodeNo key, NodeNo value, std::span<const std::string_vi
   if (const auto found = std::ranges::find(reserved, text, &ReservedKey::name);
       found != reserved.end())
     return Fault("HW1007", key, WhyReserved(*found));
-  const std::string_view meant = MeantKey(text, here);
+  const std::string_view meant = MeantWord(text, here);
   Fault("HW1006", key,
         fmt::format("unknown key {}{}{}", quoted,
                     meant.empty() ? fmt::format("; known here: {}", fmt::join(here, ", "))
@@ -308,9 +293,10 @@ std::optional<std::size_t> Reader::Choice(NodeNo no, std::span<const std::string
   }
   const auto found = std::ranges::find(names, text);
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  const std::string_view meant = MeantWord(text, names);
   Fault("HW1010", no,
         fmt::format("{} is none of {}{}", Describe(tree_, no), fmt::join(names, ", "),
-                    DidYouMean(text, names)));
+                    meant.empty() ? "" : fmt::format(", did you mean '{}'?", meant)));
   return std::nullopt;
 }
 

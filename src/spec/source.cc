@@ -71,16 +71,27 @@ std::string_view Source::Line(std::uint32_t line) {
   return rest;
 }
 
-void Source::Add(std::string_view code, Place place, std::string message) {
-  if (faults_.size() >= kMostFaults) {
-    ++dropped_;
-    return;
-  }
+Fault Source::MakeFault(std::string_view code, Place place, std::string message) {
   const std::string_view line = Line(place.line);
   const std::size_t byte = std::min<std::size_t>(place.byte, line.size());
-  faults_.push_back({code, name_, place.line + 1,
-                     static_cast<std::uint32_t>(CountCharacters(line.substr(0, byte)) + 1),
-                     std::move(message), line.empty() ? "" : Excerpt(line, byte)});
+  return {code,
+          name_,
+          place.line + 1,
+          static_cast<std::uint32_t>(CountCharacters(line.substr(0, byte)) + 1),
+          std::move(message),
+          line.empty() ? "" : Excerpt(line, byte)};
+}
+
+void Source::Add(std::string_view code, Place place, std::string message) {
+  if (faults_.size() < kMostFaults)
+    faults_.push_back(MakeFault(code, place, std::move(message)));
+  else
+    ++dropped_;
+}
+
+void Source::Warn(std::string_view code, Place place, std::string message) {
+  if (warnings_.size() < kMostWarnings)
+    warnings_.push_back(MakeFault(code, place, std::move(message)));
 }
 
 void Source::AddFault(Fault fault) {

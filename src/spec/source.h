@@ -20,6 +20,7 @@ class Source {
  public:
   /// More than these are counted, not kept.
   static constexpr std::size_t kMostFaults = 1'000;
+  static constexpr std::size_t kMostWarnings = 20;
 
   Source(std::string name, std::string_view text) : name_(std::move(name)), text_(text) {}
 
@@ -34,6 +35,8 @@ class Source {
   Place PlaceOf(std::size_t offset);
 
   void Add(std::string_view code, Place place, std::string message);
+  /// Something that is taken, and may be meant otherwise; of very many the first are kept.
+  void Warn(std::string_view code, Place place, std::string message);
   /// One that was found in a part of this text: its line shows it.
   void AddFault(Fault fault);
   /// A fault of the file as a whole.
@@ -43,14 +46,16 @@ class Source {
   std::size_t fault_count() const { return faults_.size() + dropped_; }
   /// By position; the last one says how many more there were.
   std::vector<Fault> TakeFaults();
+  std::vector<Fault> TakeWarnings() { return std::move(warnings_); }
 
  private:
   void FindLines();
+  Fault MakeFault(std::string_view code, Place place, std::string message);
 
   std::string name_;
   std::string_view text_;
   std::vector<std::size_t> line_starts_;  // filled when they are first needed
-  std::vector<Fault> faults_;
+  std::vector<Fault> faults_, warnings_;
   std::size_t dropped_ = 0;
 };
 

@@ -114,7 +114,10 @@ Result<model::WorkflowDefinition> ParseWorkflow(std::string_view text,
   Source source(source_name, text);
   model::WorkflowDefinition definition;
   Parse(source, base_dir, max_bytes, limits, definition);
-  if (source.good()) return definition;
+  if (source.good()) {
+    if (faults != nullptr) *faults = source.TakeWarnings();
+    return definition;
+  }
 
   std::vector<Fault> all = source.TakeFaults();
   std::string message;

@@ -90,6 +90,21 @@ class ValidateTest(Case):
         self.assertEqual(checked["faults"], [])
         self.assertIn("warning: ", self.hw("workflow", "register", file).stderr)
 
+    def test_what_may_be_misspelt_in_a_matrix_is_a_warning(self):
+        file = self.write("m.yaml", "version: 1\ntasks:\n"
+                          "  a: {run: 'true', matrix: {os: [linux, mac]}}\n"
+                          "  b: {run: 'true', needs: a, matrix: {os: [linx]}}\n")
+        said = ("warning: m.yaml:4:38: HW1017 b[linx] needs all of a, for none of it agrees in os, "
+                "did you mean 'linux'?\n")
+        done = self.hw("workflow", "validate", "m.yaml")
+        self.assertIn(said, done.stderr)
+        self.assertEqual(done.stdout, "1 of 1 files good\n")
+        checked, = self.json("workflow", "validate", "m.yaml")
+        self.assertTrue(checked["valid"])
+        self.assertIn("HW1017", checked["warnings"][0])
+        for command in ("run", "m.yaml", "--dry-run"), ("run", "m.yaml"), ("workflow", "register", file):
+            self.assertIn("HW1017 b[linx]", self.hw(*command).stderr)
+
     def test_up_looks_at_the_same_files_and_says_so(self):
         self.write("flows/good.yaml", GOOD)
         self.write("flows/sub/other.yaml", GOOD)

@@ -166,6 +166,33 @@ TEST(Expressions, MessagesSayWhatToWrite) {
   ExpectSays(Exec("${{ params.s"), "the '${{' that opens here is never closed");
 }
 
+TEST(Expressions, NamesOfOtherProgramsAreKnown) {
+  struct {
+    const char *when, *says;
+  } const cases[] = {
+      {"always()",
+       "'always' is not known here; what runs however others ended has trigger_rule: "
+       "all_done, or stands under finally"},
+      {"!failure()",
+       "has trigger_rule: one_failed, or stands under finally with when: run.outcome"},
+      {"success() && true", "unless its trigger_rule says otherwise; leave it out"},
+      {"cancelled()", "stands under on_cancel"},
+      {"inputs.x == 1", "'inputs' is not known here; what a run is given is params.NAME"},
+      {"github.ref == 'x'", "a run knows run.id"},
+      {"steps.up.output == 1", "needs.ID.output.NAME"},
+      {"run.status == 'failed'", "'status' is not known here; how the run went is run.outcome"},
+      {"exists('x')", "'exists' goes over a list or a map, written list.exists(x, x == 1)"},
+      {"params.flag and params.flag", "unexpected 'and'; write && for it"},
+      {"params.flag or params.flag", "unexpected 'or'; write || for it"},
+      {"not params.flag", "unexpected 'params'; write ! for 'not'"},
+      {"params.s not in ['x']", "unexpected 'not'; write ! for it, e.g. !(x in list)"},
+      {"needs.up.state == success", "text goes into quotes"},
+  };
+  for (const auto& [when, says] : cases) ExpectSays(When(when), says);
+  EXPECT_EQ(MessageOf(When("needs.up.output.o.always == 1")).find("trigger_rule"),
+            std::string::npos);
+}
+
 TEST(Expressions, ExecIsHeldToWhatProgramsReadAsCode) {
   const auto exec = [](std::string_view list) { return Task(fmt::format("    exec: {}\n", list)); };
   EXPECT_EQ(FaultsOf(exec("[sh, -c, 'echo ${{ params.s }}']")), Faults{"18:30 HW1305"});
@@ -380,6 +407,49 @@ TEST(Expressions, StatesThatNeverComeAreFaults) {
   EXPECT_EQ(MessageOf(Task("    trigger_rule: one_done\n    run: x\n"
                            "    when: needs.up.state == 'running'\n")),
             "");
+}
+
+TEST(Expressions, TextsThatAMatrixOrAParameterNeverHasAreFaults) {
+  const auto says = [](std::string_view when) {
+    return MessageOf(fmt::format(
+        "version: 1\nparams: {{env: {{enum: [dev, prod], default: dev}}, n: {{enum: [1, 2], "
+        "default: 1}}, maybe: {{enum: [a, b]}}}}\n"
+        "tasks:\n"
+        "  b: {{run: x, matrix: {{os: [linux, mac], py: [3, 4], mixed: [a, 1], include: [{{os: "
+        "bsd, "
+        "py: 3, mixed: c, cc: gcc}}]}}}}\n"
+        "  t: {{run: x, needs: b, matrix: {{os: [linux, mac], py: [3, 4], mixed: [a, 1], "
+        "include: [{{os: bsd, py: 3, mixed: c, cc: gcc}}]}}, when: \"{}\"}}\n",
+        when));
+  };
+  for (const char* good :
+       {"matrix.os == 'linux'", "matrix.os == 'bsd'", "matrix.os in ['mac', 'bsd']",
+        "matrix.os + 'x' == 'y'", "matrix.mixed == 'z'", "matrix.py == 5",
+        "matrix.os == params.env", "params.env != 'prod'",
+        "params.maybe == null || params.maybe == 'a'", "params.n == 3",
+        "has(matrix.cc) && matrix.cc == 'gcc'", "needs.b.matrices.exists(m, m.os == 'mac')"})
+    EXPECT_EQ(says(good), "") << good;
+  for (const char* bad : {"matrix.os == 'linx'", "matrix.os in ['mac', 'linx']",
+                          "'linx' != matrix.os", "needs.b.matrices.exists(m, m.os == 'linx')"})
+    EXPECT_NE(says(bad).find("is never 'linx'; it is bsd, linux or mac, did you mean 'linux'?"),
+              std::string::npos)
+        << bad << "\n"
+        << says(bad);
+  EXPECT_NE(says("has(matrix.cc) && matrix.cc == 'gc'").find("it is gcc, did"), std::string::npos);
+  EXPECT_NE(says("params.env == 'prd'").find("it is dev or prod, did you mean 'prod'?"),
+            std::string::npos);
+  EXPECT_NE(says("params.maybe == 'c'").find("it is a or b"), std::string::npos);
+}
+
+TEST(Expressions, VeryManyTextsAreNotAllListed) {
+  std::string list;
+  for (int i = 10; i < 30; ++i) list += fmt::format("{}v{}", i == 10 ? "" : ", ", i);
+  ExpectSays(
+      fmt::format("version: 1\ntasks: {{t: {{run: x, matrix: {{v: [{}]}}, when: 'matrix.v == "
+                  "\"release\"'}}}}\n",
+                  list),
+      "'matrix.v' is never 'release'; it is v10, v11, v12, v13, v14, v15, v16, v17, v18, "
+      "v19, ...\n");
 }
 
 TEST(Expressions, ScriptsTakeOnlyWhatAShellSeesAsOneWord) {

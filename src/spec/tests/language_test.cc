@@ -348,6 +348,45 @@ TEST(Faults, KeysOfOtherProgramsAreKnown) {
   ExpectSays(Task("if: 'true'"), "unknown key \"if\", did you mean 'when'?");
   ExpectSays(With("steps: []"), "unknown key \"steps\", did you mean 'tasks'?");
   ExpectSays(Task("retry: {command: x}"), "unknown key \"command\"; known here");
+  struct {
+    const char *file, *says;
+  } const cases[] = {
+      {"strategy: {matrix: {os: [a]}}", "\"strategy\"; write matrix: {os: [linux, mac]}"},
+      {"always: true", "\"always\"; write trigger_rule: all_done, or put the task under finally"},
+      {"attempts: 3", "\"attempts\"; write retry: {max_attempts: 4}, which counts the first try"},
+      {"retries: 3", "\"retries\"; write retry: {max_attempts: 4}"},
+      {"retry: {attempts: 3}", "\"attempts\", did you mean 'max_attempts'?"},
+      {"retry: {max_attempts: 2, delay: 3s}", "\"delay\", did you mean 'initial'?"},
+      {"retry: {max_attempts: 2, limit: 3}", "\"limit\"; write max_attempts, which counts"},
+      {"retry_delay: 3s", "\"retry_delay\"; write retry: {initial: 10s}"},
+      {"retry: {on_exit_codes: [1]}", "\"on_exit_codes\"; write retry: {when: {exit_codes: [75]}}"},
+      {"output: json",
+       "\"json\" is none of file, stdout-json, stdout-lines, stdout, did you mean "
+       "'stdout-json'?"},
+      {"output: {from: lines}", "did you mean 'stdout-lines'?"},
+      {"steps: [{run: x}]", "\"steps\"; a task has no steps; write their commands below `run: |`"},
+      {"continueOnError: true", "\"continueOnError\", did you mean 'allow_failure'?"},
+      {"continue_on_error: true", "did you mean 'allow_failure'?"},
+      {"timeout_minutes: 3", "did you mean 'timeout'?"},
+      {"runs-on: ubuntu", "\"runs-on\"; queue and requires say which workers run a task"},
+      {"uses: x", "\"uses\"; there are no actions to use"},
+      {"with: {a: b}", "\"with\"; there are no actions to use"},
+      {"max_active_tasks: 3", "\"max_active_tasks\"; write max_parallel at the left margin"},
+      {"bash_command: x", "\"bash_command\", did you mean 'run'?"},
+      {"name: build", "\"name\"; a task is called by its key, as in `build: {run: make}`"},
+      {"secrets: [a]", "the key \"secrets\" is reserved"},
+      {"on_exit: x", "\"on_exit\"; write a task under finally"},
+      {"trigger_rule: none_failed_or_skipped", "did you mean 'none_failed_min_one_success'?"},
+  };
+  for (const auto& [file, says] : cases) ExpectSays(Task(file), says);
+  ExpectSays(With("on: push"),
+             "\"on\"; what starts runs, triggers and schedule, comes with the "
+             "scheduler; until then let cron call `headworks run`");
+  ExpectSays(With("max_active_tasks: 3"), "did you mean 'max_parallel'?");
+  ExpectSays(With("concurrency: {group: params.a, limit: 1}"), "did you mean 'key'?");
+  ExpectSays(With("concurrency: {limit: 1, on_conflict: cancel}"),
+             "did you mean 'cancel_previous'?");
+  ExpectSays(With("on_failure: continue"), "did you mean 'finish'?");
 }
 
 TEST(Traps, ValuesThatYamlReadsInTwoWaysAreRefusedWhereTheTypeIsTakenFromThem) {

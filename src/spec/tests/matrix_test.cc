@@ -113,13 +113,88 @@ TEST(Matrix, FaultsPointAtTheValue) {
   EXPECT_EQ(FaultsOfMatrix("{os: [1, '1']}"), Faults{"5:22 HW1016"});
   EXPECT_EQ(FaultsOfMatrix("{os: ['${{ params.os }}']}"), Faults{"5:19 HW1010"});
   EXPECT_EQ(FaultsOfMatrix("{os: [a, b], exclude: [{os: c}, {so: a}, x, {}]}"),
-            (Faults{"5:36 HW1016", "5:45 HW1016", "5:54 HW1009", "5:57 HW1009"}));
+            (Faults{"5:41 HW1016", "5:46 HW1016", "5:54 HW1009", "5:57 HW1009"}));
   EXPECT_EQ(FaultsOfMatrix("{os: [a], exclude: [{os: a}]}"), Faults{"5:32 HW1016"});
   EXPECT_EQ(FaultsOfMatrix("{os: [a], py: [1], include: [{os: a}, {os: b}, {os: b, py: 1}]}"),
             (Faults{"5:42 HW1016", "5:51 HW1016"}));
   EXPECT_EQ(FaultsOfMatrix("{os: [a], include: x, exclude: y}"),
             (Faults{"5:32 HW1009", "5:44 HW1009"}));
   EXPECT_EQ(FaultsOfMatrix("{include: [{a: 1}, {a: 1}]}"), Faults{"5:13 HW1016"});
+}
+
+TEST(Matrix, AnExcludeSaysWhatItMeantToName) {
+  const auto says = [](std::string_view matrix, std::string_view text) {
+    const std::string message =
+        MessageOf(fmt::format("version: 1\ntasks: {{t: {{run: x, matrix: {}}}}}\n", matrix));
+    EXPECT_NE(message.find(text), std::string::npos) << message;
+  };
+  says("{os: [linux, mac], exclude: [{os: linx}]}", "os is never linx, did you mean 'linux'?");
+  says("{os: [linux, mac], exclude: [{os: bsd}]}", "os is never bsd; its values are linux, mac");
+  says("{os: [linux, mac], exclude: [{so: mac}]}",
+       "the matrix has no list \"so\", did you mean 'os'?");
+  says("{os: [linux, mac], exclude: [{arch: x}]}",
+       "the matrix has no list \"arch\"; its lists are os");
+  says("{os: [a, b], exclude: [{cc: x}], include: [{os: a, cc: x}]}",
+       "its lists are os, and exclude comes before include");
+  says("{py: ['3.1', '3.2'], exclude: [{py: 3.1}]}",
+       "py is the text \"3.1\" in its list, and 3.1 is something else; write \"3.1\" here");
+  says("{py: [3.1, 3.2], exclude: [{py: '3.1'}]}",
+       "py is 3.1 in its list, and the text \"3.1\" is something else; write 3.1 here");
+  says("{a: [1, 2], b: [1, 2], exclude: [{a: 1}, {a: 1, b: 2}]}",
+       "entries before this one take these combinations away; remove it");
+}
+
+TEST(Matrix, AnIncludeOfAnotherTypeIsNoFurtherCombination) {
+  EXPECT_NE(MessageOf("version: 1\ntasks: {t: {run: x, matrix: {py: ['3.1'], os: [a], include: "
+                      "[{py: 3.1, os: b}]}}}\n")
+                .find("2:67: HW1016 py is the text \"3.1\" in its list"),
+            std::string::npos);
+}
+
+TEST(Matrix, ANeedOfAnotherTypeIsAFault) {
+  const std::string message = MessageOf(
+      "version: 1\ntasks:\n  a: {run: x, matrix: {py: ['3.1', '3.2']}}\n"
+      "  b: {needs: a, run: x, matrix: {py: [3.1, 3.2]}}\n");
+  EXPECT_NE(message.find("4:33: HW1016 b[3.1] would need all of a: py is 3.1 here and the text "
+                         "\"3.1\" there; write both in one way"),
+            std::string::npos)
+      << message;
+}
+
+TEST(Matrix, WhatMayBeASlipIsAWarning) {
+  const auto warning = [](std::string_view tasks) {
+    std::vector<Fault> warnings;
+    const auto result =
+        ParseWorkflow(fmt::format("version: 1\ntasks:\n{}", tasks), "w.yaml", "/srv", &warnings);
+    EXPECT_TRUE(result.has_value()) << result.error().message;
+    return warnings.empty() ? "" : warnings.front().ToString();
+  };
+  const auto of_include = [&](std::string_view entry) {
+    return warning(fmt::format(
+        "  t: {{run: x, matrix: {{os: [linux, mac], py: [gcc-12], include: [{}]}}}}\n", entry));
+  };
+  EXPECT_TRUE(of_include("{os: linx, py: gcc-12, flags: x}")
+                  .starts_with("w.yaml:3:71: HW1017 this makes a further combination, with linx "
+                               "for os, did you mean 'linux'?\n"))
+      << of_include("{os: linx, py: gcc-12, flags: x}");
+  EXPECT_TRUE(
+      of_include("{so: linux, flags: x}")
+          .starts_with("w.yaml:3:67: HW1017 \"so\" is none of the lists, so each combination "
+                       "that the entry fits gets it, did you mean 'os'?\n"))
+      << of_include("{so: linux, flags: x}");
+  EXPECT_EQ(of_include("{os: bsd, py: gcc-12}"), "") << "a further combination";
+  EXPECT_EQ(of_include("{os: mac, py: gcc-13}"), "") << "another number is another value";
+  EXPECT_EQ(of_include("{os: mac, cc: x}"), "") << "a further name";
+  const std::string need = "  a: {run: x, matrix: {os: [linux, mac]}}\n";
+  EXPECT_TRUE(warning(need + "  b: {needs: a, run: x, matrix: {os: [linx, mac]}}\n")
+                  .starts_with("w.yaml:4:33: HW1017 b[linx] needs all of a, for none of it agrees "
+                               "in os, did you mean 'linux'?\n"))
+      << warning(need + "  b: {needs: a, run: x, matrix: {os: [linx, mac]}}\n");
+  EXPECT_TRUE(warning(need + "  b: {needs: a, run: x, matrix: {os: [bsd, win]}}\n")
+                  .starts_with("w.yaml:4:33: HW1017 b[bsd] needs all of a, for none of it agrees "
+                               "in os\n"));
+  EXPECT_EQ(warning(need + "  b: {needs: a, run: x, matrix: {os: [mac]}}\n"), "");
+  EXPECT_EQ(warning(need + "  b: {needs: a, run: x, matrix: {arch: [arm]}}\n"), "");
 }
 
 TEST(Matrix, FaultsOfATaskAreToldOnceAsItIsWritten) {

@@ -366,6 +366,24 @@ TEST(WorkflowFile, MessagesSayWhatToWrite) {
   says("version: 1\ntasks:\n  a: {run: x, needs: *b}\n", "no anchor &b stands before this");
 }
 
+TEST(WorkflowFile, ANeedAcrossSectionsSaysWhatToDoInstead) {
+  const auto message = MessageOf(
+      "version: 1\ntasks:\n  a: {run: x, needs: f}\nfinally:\n  f: {run: x, needs: a}\n"
+      "on_cancel:\n  c: {run: x, needs: a}\n");
+  for (const char* says :
+       {"3:22: HW1108 'f' stands under finally, and a task of tasks may only need tasks of tasks; "
+        "what stands there runs after these, so move one of the two\n",
+        "5:22: HW1108 'a' stands under tasks, and a task of finally may only need tasks of "
+        "finally; "
+        "it comes after all of them and sees run.outcome and run.failed_tasks. To use what one put "
+        "out, let that one write a file into $HEADWORKS_SCRATCH (run.dir), or move this one to "
+        "tasks, with trigger_rule: all_done\n",
+        "7:22: HW1108 'a' stands under tasks, and a task of on_cancel may only need tasks of "
+        "on_cancel; to use what one put out, let that one write a file into $HEADWORKS_SCRATCH "
+        "(run.dir)\n"})
+    EXPECT_NE(message.find(says), std::string::npos) << message;
+}
+
 TEST(WorkflowFile, NameOfTheFileMustDoOrANameBeGiven) {
   const std::string_view text = "version: 1\ntasks: {a: {run: x}}\n";
   EXPECT_EQ(ParseWorkflow(text, "/x/daily.report.yaml", "")->name.workflow, "daily.report");

@@ -24,8 +24,8 @@ inline constexpr std::size_t kMaxDepth = 64;
 inline constexpr std::size_t kMaxExpandedBytes = std::size_t{512} << 20;
 
 /// Reads and checks a file; relative paths of its tasks start at its folder.  `faults`, if given,
-/// receives all of them, by position.  What tasks ask for is checked against `limits`
-/// (`model::CheckLimits`).
+/// receives all of them, by position, or of a file that is taken its warnings: what may be meant
+/// otherwise.  What tasks ask for is checked against `limits` (`model::CheckLimits`).
 /// Errors.  kInvalidArgument: the joined faults.  kNotFound, kPermissionDenied, kUnavailable: the
 ///   file cannot be read.
 Result<model::WorkflowDefinition> ParseWorkflowFile(const std::string& path,
