@@ -20,6 +20,7 @@ namespace json = boost::json;
 using Reset = model::ResetCursor::Kind;
 
 constexpr std::size_t kMostEvents = 1'000;
+constexpr std::size_t kWidestLine = 100;
 
 std::string When(Instant instant) {
   // To the second: a table is for people.
@@ -57,31 +58,46 @@ std::string Progress(const model::RunHeader& header) {
   return text;
 }
 
+/// From its first start to its end or, where it runs, to `now`; "-" = nobody saw it run.
+std::string TimeOf(const model::TaskRun& task, Instant first, const model::AttemptRecord* last,
+                   Instant now) {
+  const bool runs = task.state == model::TaskState::kRunning;
+  if (first == Instant{} && runs) first = task.since;
+  if (first == Instant{} || task.reason == model::Reason::kMarked || (last == nullptr && !runs))
+    return "-";
+  return FormatDuration(std::max((runs ? now : last->outcome.ended_at) - first, Duration(0)));
+}
+
+/// Why it is as it is, and of what failed the last that it printed.
+std::string WhatOf(const RunView& view, TaskNo no) {
+  const auto line = view.last_lines.find(no);
+  const std::string what = DescribeTask(view, no);
+  return line == view.last_lines.end() ? what : what + ": " + FitToWidth(line->second, kWidestLine);
+}
+
 void PrintRunTables(const RunView& view, Instant now) {
   const model::RunHeader& h = view.header;
+  const std::string end = DescribeRunEnd(view);
   std::string text = fmt::format(
-      "run {}  {}\nworkflow {}  version {}\nstate {}{}\n", h.run_no.value, h.run_id.value,
+      "run {}  {}\nworkflow {}  version {}\nstate {}{}{}\n", h.run_no.value, h.run_id.value,
       h.name.ToString(), h.version.substr(0, 12), RunStateText(h),
       h.reason == model::Reason::kNone ? std::string()
-                                       : fmt::format(" ({})", model::ReasonName(h.reason)));
+                                       : fmt::format(" ({})", model::ReasonName(h.reason)),
+      end.empty() ? "" : ": " + end);
   if (!h.stuck_reason.empty()) text += fmt::format("stuck: {}\n", h.stuck_reason);
   text += fmt::format("created {}  started {}  finished {}  took {}\n\n", When(h.created_at),
                       When(h.started_at), When(h.finished_at), FormatDuration(view.Elapsed(now)));
   Table table({"TASK", "STATE", "TRIES", "TOOK", "WHAT"});
+  const std::vector<Instant> starts = FirstStarts(view);
   for (std::uint32_t no = 0; no < view.tasks.size(); ++no) {
     const model::TaskRun& task = view.tasks[no];
     const model::AttemptRecord* last = CountingAttempt(view, TaskNo(no));
-    const bool has_time = last != nullptr && last->outcome.started_at != Instant{} &&
-                          task.reason != model::Reason::kMarked;
     // A try that the deadline cut short was one, though it counts as none that failed.
     const bool cut_short =
         last != nullptr && StoppedByDeadline(view, *last) && !NeverBegan(view, *last);
     table.AddRow({view.id(TaskNo(no)), StateText(view, TaskNo(no)),
                   fmt::format("{}", cut_short ? last->try_no : task.tries),
-                  has_time ? FormatDuration(std::max(
-                                 last->outcome.ended_at - last->outcome.started_at, Duration(0)))
-                           : "-",
-                  DescribeTask(view, TaskNo(no))});
+                  TimeOf(task, starts[no], last, now), WhatOf(view, TaskNo(no))});
   }
   Print(text + table.Render());
 }
@@ -187,6 +203,16 @@ Status NoteOtherVersion(const Context& context, Runner& runner, RunNo run) {
   return {};
 }
 
+/// What is to be said of the run as such; empty = nothing.
+std::string ExplainWholeRun(const RunView& view, Instant now) {
+  const model::RunHeader& header = view.header;
+  if (!header.stuck_reason.empty())
+    return fmt::format("run {}: {}", header.run_no.value, ExplainStuck(header, now));
+  const std::string end = DescribeRunEnd(view);
+  if (end.empty()) return "";
+  return fmt::format("run {} is {}: {}", header.run_no.value, RunStateText(header), end);
+}
+
 }  // namespace
 
 Result<Exit> ListRuns(const Context& context, const ListRunsArgs& args) {
@@ -222,10 +248,12 @@ Result<Exit> ListRuns(const Context& context, const ListRunsArgs& args) {
 Result<Exit> ShowRun(const Context& context, const std::string& reference) {
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   const Instant now = context.clock.Now();
-  const auto read = RunReader(context).Read(*runner, reference, now);
+  RunReader reader(context);
+  auto read = reader.Read(*runner, reference, now);
   if (!read) return TellStuck(context, *runner, reference, read.error(), now);
-  const RunView& view = *read;
+  RunView& view = *read;
   if (context.wants_table()) {
+    HEADWORKS_TRY(reader.ReadLastLines(*runner, view));
     PrintRunTables(view, now);
     return Exit::kOk;
   }
@@ -266,6 +294,7 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
   if (!read) return TellStuck(context, *runner, run, read.error(), now);
   RunView& view = *read;
   HEADWORKS_TRY(reader.ReadLimits(*runner, view));
+  HEADWORKS_TRY(reader.ReadLastLines(*runner, view));
   std::vector<TaskNo> tasks;
   if (task.empty()) {
     for (std::uint32_t no = 0; no < view.tasks.size(); ++no)
@@ -275,9 +304,8 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
   }
   std::string text;
   json::array list;
-  if (task.empty() && !view.header.stuck_reason.empty()) {
-    const std::string line = ExplainStuck(view.header, now);
-    text = fmt::format("run {}: {}\n", view.header.run_no.value, InOneParagraph(line));
+  if (const std::string line = ExplainWholeRun(view, now); task.empty() && !line.empty()) {
+    text = InOneParagraph(line) + "\n";
     list.emplace_back(json::object{{"run", view.header.run_no.value},
                                    {"engine_live", !engine.empty()},
                                    {"why", json::array{line}}});
