@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cstdlib>
+#include <span>
 
 #include "follow.h"
 #include "output.h"
@@ -92,17 +93,48 @@ Status ShowFailures(const Context& context, Runner& runner, const RunView& view,
   return {};
 }
 
+/// Tasks that ran though others had failed: they may have cleaned up, and taken away what a rerun
+/// would keep.  None where it would keep nothing.
+std::vector<std::string_view> CleanUps(const RunView& view) {
+  std::vector<std::string_view> names;
+  bool keeps = false;
+  for (std::uint32_t no = 0; no < view.tasks.size(); ++no) {
+    if (view.tasks[no].state != model::TaskState::kSucceeded) continue;
+    const model::Task& task = view.workflow->task(TaskNo(no));
+    if (task.role == model::TaskRole::kFinally ||
+        (task.trigger_rule == model::TriggerRule::kAllDone && !task.needs.empty()))
+      names.push_back(task.id);
+    else
+      keeps = true;
+  }
+  return keeps ? names : std::vector<std::string_view>();
+}
+
+void SayHowToRetry(const Context& context, const RunView& view, Presenter& presenter) {
+  const auto rerun = [&](std::string_view what) {
+    return CommandLine(context, fmt::format("runs rerun {} {}", view.header.run_no.value, what));
+  };
+  presenter.Say("retry with: " + rerun("--failed"));
+  const std::vector<std::string_view> names = CleanUps(view);
+  if (names.empty()) return;
+  const auto told = std::span(names).first(std::min(names.size(), kMostFailures));
+  presenter.Say(fmt::format("or, if {}{} took away what that needs: {}", fmt::join(told, ", "),
+                            names.size() > told.size() ? ", ..." : "", rerun("--all")));
+}
+
 Status Report(const Context& context, Runner& runner, const RunView& summary,
               const Terminal& terminal, Presenter& presenter) {
   const model::RunHeader& header = summary.header;
   RunView view;
-  if (header.state == model::RunState::kFailed || summary.count(model::TaskState::kFailed) > 0) {
+  const bool again = header.state != model::RunState::kSucceeded;
+  if (again || summary.count(model::TaskState::kFailed) > 0) {
     HEADWORKS_ASSIGN(view, RunReader(context).Read(runner, fmt::format("{}", header.run_no.value),
                                                    context.clock.Now()));
     // On a terminal the tree has those that may fail, with their last lines.
     if (!terminal.interactive || view.tasks.size() > kMostListedTasks)
       HEADWORKS_TRY(ShowFailures(context, runner, view, true, terminal, presenter));
-    HEADWORKS_TRY(ShowFailures(context, runner, view, false, terminal, presenter));
+    if (header.state == model::RunState::kFailed)
+      HEADWORKS_TRY(ShowFailures(context, runner, view, false, terminal, presenter));
   }
   if (header.state == model::RunState::kFailed)
     if (const std::string end = DescribeRunEnd(summary); !end.empty()) presenter.Say(end);
@@ -113,10 +145,7 @@ Status Report(const Context& context, Runner& runner, const RunView& summary,
           ? std::string()
           : fmt::format(" ({})", model::ReasonName(header.reason)),
       FormatDuration(summary.Elapsed(context.clock.Now()))));
-  if (header.state != model::RunState::kSucceeded)
-    presenter.Say(fmt::format(
-        "retry with: {}",
-        CommandLine(context, fmt::format("runs rerun {} --failed", header.run_no.value))));
+  if (again) SayHowToRetry(context, view, presenter);
   return {};
 }
 
