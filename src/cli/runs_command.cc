@@ -145,15 +145,25 @@ Result<RunNo> Execute(const Context& context, Runner& runner, const RunCommandAr
   return run;
 }
 
+/// "run FILE" for the workflow that was registered from it, which may have been given a name.
+std::string RunLine(const Context& context, const store::WorkflowRecord& record) {
+  const auto own = LoadWorkflow(context.settings(), record.source, "");
+  const std::string& name = record.name.workflow;
+  return fmt::format("run {}{}", record.source,
+                     own && (*own)->name().workflow != name ? " --name " + name : "");
+}
+
 /// How a run that is not over goes on, where no engine is at work.
 Result<std::string> HowToGoOn(const Context& context, Runner& runner, const RunView& view) {
   const auto record = runner.workflows().Get(view.header.name);
   if (!record && record.error().code != Code::kNotFound) return record.error();
-  const bool has_file = record && !record->source.empty() && view.header.stuck_reason.empty();
+  // Of another version the file may be another one, too.
+  const bool has_file = record && !record->source.empty() && view.header.stuck_reason.empty() &&
+                        record->version == view.header.version;
   return fmt::format(
       "no engine is running on this store: {}`{}` continues all runs",
       has_file ? fmt::format("`{}` continues this run, ",
-                             CommandLine(context, fmt::format("run {} --resume", record->source)))
+                             CommandLine(context, RunLine(context, *record) + " --resume"))
                : std::string(),
       CommandLine(context, "up"));
 }
@@ -193,13 +203,21 @@ Status NoteOtherVersion(const Context& context, Runner& runner, RunNo run) {
   if (!record && record.error().code == Code::kNotFound) return {};
   if (!record) return record.error();
   if (record->source.empty()) return {};
+  if (record->version != view.header.version) {
+    Note(fmt::format(
+        "workflow {} is another version than run {} started with, since it was registered last "
+        "from {}: the rerun keeps the version of the run; `{}` starts a new run of that one",
+        view.header.name.workflow, run.value, record->source,
+        CommandLine(context, RunLine(context, *record))));
+    return {};
+  }
   const auto now = LoadWorkflow(context.settings(), record->source, view.header.name.workflow);
   if (now && (*now)->version() == view.header.version) return {};
   if (!now && now.error().code == Code::kNotFound) return {};
   Note(
       fmt::format("{0} is no longer as it was when run {1} started: the rerun keeps the version of "
                   "the run; `{2}` starts a new run with the file as it is now",
-                  record->source, run.value, CommandLine(context, "run " + record->source)));
+                  record->source, run.value, CommandLine(context, RunLine(context, *record))));
   return {};
 }
 

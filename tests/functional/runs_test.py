@@ -216,9 +216,9 @@ class CommandTest(Case):
         self.engine_up()
         self.until(lambda: self.run_state() == "succeeded", "the engine finishes it")
 
-    def leave_a_run(self):
+    def leave_a_run(self, *args):
         """A run that nobody works on."""
-        runner = self.start("run", "slow.yaml")
+        runner = self.start("run", "slow.yaml", *args)
         self.until_exists("a.here")
         runner.kill()
         runner.wait()
@@ -291,6 +291,34 @@ class CommandTest(Case):
                           f"version of the run; `headworks run {file}` starts a new run",
                           done.stderr)
             self.assertNotIn("task c", done.stdout)
+
+    def test_rerun_names_no_file_that_the_run_may_not_be_of(self):
+        self.hw("run", "bad.yaml", code=FAILED)
+        self.write("fixed", "")
+        other = self.write("other.yaml", OK_FLOW.replace("name: fine", "name: bad"))
+        self.hw("run", other)
+        note = self.hw("runs", "rerun", "1").stderr
+        self.assertIn("workflow bad is another version than run 1 started with, since it was "
+                      f"registered last from {other}: the rerun keeps the version of the run; "
+                      f"`headworks run {other}` starts a new run of that one", note)
+        self.assertNotIn("no longer as it was", note)
+
+    def test_commands_for_a_run_by_another_name_have_that_name(self):
+        file = self.write("bad.yaml", BAD_FLOW)
+        self.hw("run", "bad.yaml", "--name", "special", code=FAILED)
+        self.write("bad.yaml", BAD_FLOW + "  c: {run: echo new}\n")
+        self.assertIn(f"`headworks run {file} --name special` starts a new run",
+                      self.hw("runs", "rerun", "1", code=FAILED).stderr)
+        self.leave_a_run("--name", "odd")
+        self.assertIn(f"`headworks run {self.dir}/slow.yaml --name odd --resume` continues this run",
+                      self.hw("runs", "pause", "@last").stderr)
+
+    def test_run_of_another_file_of_the_name_is_continued_by_the_engine(self):
+        self.leave_a_run()
+        other = self.write("other.yaml", OK_FLOW.replace("name: fine", "name: slow"))
+        self.hw("run", other)
+        self.assertIn("no engine is running on this store: `headworks up` continues all runs",
+                      self.hw("runs", "pause", "1").stderr)
 
     def test_why_of_a_run_explains_all_that_failed(self):
         self.write("two.yaml", """version: 1
