@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "headworks/base/result.h"
 
 namespace headworks::cli {
@@ -34,6 +36,8 @@ inline constexpr char kExitCodeHelp[] =
 
 Exit ExitFor(Code code);
 
+/// "headworks: MESSAGE", with a newline, harmless on a screen.
+std::string ErrorLine(const Error& error);
 /// Prints "headworks: MESSAGE" on standard error and returns the matching exit code.
 Exit Fail(const Error& error);
 
