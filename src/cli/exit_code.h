@@ -25,7 +25,8 @@ enum class Exit : int {
   kInterrupted = 130,
   /// All went well, but the reader of standard output left before its end (128 + SIGPIPE).
   kReaderLeft = 141,
-  /// Drained and left on SIGTERM (128 + SIGTERM); the run can be resumed.
+  /// Drained and left on SIGTERM (128 + SIGTERM); the run can be resumed.  Of a worker: its drain
+  /// interrupted tasks, which run again.
   kTerminated = 143,
 };
 

@@ -205,8 +205,16 @@ Result<Exit> RunWorker(const Context& context, const WorkerArgs& args) {
     news.Complain(end.error());
     return ExitFor(end.error().code);
   }
-  news.Say("left");
-  return Exit::kOk;
+  const auto interrupted = worker.Figures().interrupted;
+  if (interrupted == 0) {
+    news.Say("left");
+    return Exit::kOk;
+  }
+  news.Say(
+      interrupted == 1
+          ? "left; 1 task was interrupted and runs again, at no cost"
+          : fmt::format("left; {} tasks were interrupted and run again, at no cost", interrupted));
+  return Exit::kTerminated;
 }
 
 Result<Exit> CreateWorkerToken(const Context& context, const WorkerArgs& args) {
