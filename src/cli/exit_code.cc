@@ -28,9 +28,13 @@ Exit ExitFor(Code code) {
   return Exit::kUnavailable;
 }
 
-Exit Fail(const Error& error) {
+std::string ErrorLine(const Error& error) {
   // It may quote what others wrote.
-  const std::string line = "headworks: " + ForScreen(error.message) + "\n";
+  return "headworks: " + ForScreen(error.message) + "\n";
+}
+
+Exit Fail(const Error& error) {
+  const std::string line = ErrorLine(error);
   std::fwrite(line.data(), 1, line.size(), stderr);
   return ExitFor(error.code);
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "headworks/base/result.h"
 
 namespace headworks::cli {
@@ -23,7 +25,8 @@ enum class Exit : int {
   kInterrupted = 130,
   /// All went well, but the reader of standard output left before its end (128 + SIGPIPE).
   kReaderLeft = 141,
-  /// Drained and left on SIGTERM (128 + SIGTERM); the run can be resumed.
+  /// Drained and left on SIGTERM (128 + SIGTERM); the run can be resumed.  Of a worker: its drain
+  /// interrupted tasks, which run again.
   kTerminated = 143,
 };
 
@@ -34,6 +37,8 @@ inline constexpr char kExitCodeHelp[] =
 
 Exit ExitFor(Code code);
 
+/// "headworks: MESSAGE", with a newline, harmless on a screen.
+std::string ErrorLine(const Error& error);
 /// Prints "headworks: MESSAGE" on standard error and returns the matching exit code.
 Exit Fail(const Error& error);
 

@@ -237,7 +237,12 @@ std::string WaitsForWorker(const model::Workflow& workflow, TaskNo no, Instant s
 void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& lines) {
   const model::TaskRun& state = view.tasks[task.value];
   if (state.reason != model::Reason::kNone)
-    lines.push_back(fmt::format("reason: {}", model::ReasonName(state.reason)));
+    lines.push_back(fmt::format("reason: {}", state.reason == model::Reason::kRunTimeout
+                                                  ? DescribeReason(view, task)
+                                                  : model::ReasonName(state.reason)));
+  if (IsAllowedFailure(view, task))
+    lines.emplace_back(
+        "it may fail (allow_failure): for the run, and for what needs it, it counts as a success");
   if (state.reason == model::Reason::kWhen)
     lines.push_back(
         fmt::format("its `when` is false: {}", fmt::join(view.workflow->task(task).when, " && ")));
@@ -260,9 +265,12 @@ void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& 
           CameTooLate(*last) ? "came too late to count: it ended in" : "ended in", verdict,
           end == verdict ? "" : fmt::format(" ({})", end)));
     }
-    if (!last->outcome.error.empty() && !StoppedByDeadline(view, *last))
+    if (!last->outcome.error.empty() && !StoppedByDeadline(view, *last) &&
+        last->outcome.error != model::VerdictName(last->outcome.verdict))
       lines.push_back(fmt::format("error: {}", last->outcome.error));
   }
+  if (const auto line = view.last_lines.find(task); line != view.last_lines.end())
+    lines.push_back(fmt::format("last line: {}", line->second));
   if (state.state == TaskState::kUpstreamFailed || state.state == TaskState::kSkipped)
     for (const TaskNo up : view.workflow->upstreams(task)) {
       const TaskState ended = view.tasks[up.value].state;
@@ -300,7 +308,7 @@ std::vector<std::string> ExplainTask(const RunView& view, TaskNo task, bool engi
   const model::TaskRun& state = view.tasks[task.value];
   std::vector<std::string> lines;
   lines.push_back(fmt::format("task {} of run {} is {}{}", view.id(task), view.header.run_no.value,
-                              model::TaskStateName(state.state), Ago(state.since, now)));
+                              StateText(view, task), Ago(state.since, now)));
   if (model::IsTerminal(state.state)) {
     ExplainSettled(view, task, lines);
     return lines;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cstdlib>
+#include <span>
 
 #include "follow.h"
 #include "output.h"
@@ -19,12 +20,12 @@ constexpr std::size_t kMostOthers = 10;
 /// A drain that takes less needs no word.
 constexpr Duration kIdle = std::chrono::milliseconds(100);
 
-/// Tasks that made the run fail: theirs is the log to read.
-std::vector<TaskNo> DecidingTasks(const RunView& view) {
+/// Those that made the run fail, or those that may fail.
+std::vector<TaskNo> FailedTasks(const RunView& view, bool allowed) {
   std::vector<TaskNo> tasks;
   for (std::uint32_t no = 0; no < view.tasks.size(); ++no)
     if (view.tasks[no].state == model::TaskState::kFailed &&
-        !view.workflow->task(TaskNo(no)).allow_failure)
+        IsAllowedFailure(view, TaskNo(no)) == allowed)
       tasks.emplace_back(no);
   return tasks;
 }
@@ -32,7 +33,7 @@ std::vector<TaskNo> DecidingTasks(const RunView& view) {
 /// Of what the engine ended, not the task's own code: why, and what to do.
 std::string DescribeSettled(const Context& context, const RunView& view, TaskNo task) {
   const model::TaskRun& state = view.tasks[task.value];
-  std::string text = fmt::format("task {} failed", view.id(task));
+  std::string text = fmt::format("task {} {}", view.id(task), StateText(view, task));
   if (const std::string why = DescribeReason(view, task); !why.empty()) text += ": " + why;
   if (const auto why = view.overdue.find(task); why != view.overdue.end())
     text += "\n  " + why->second;
@@ -53,7 +54,7 @@ std::string DescribeFailure(const Context& context, const RunView& view, TaskNo 
                     state.reason == model::Reason::kMarked))
     return DescribeSettled(context, view, task);
   const bool stopped = last != nullptr && StoppedByDeadline(view, *last);
-  std::string text = fmt::format("task {} failed", view.id(task));
+  std::string text = fmt::format("task {} {}", view.id(task), StateText(view, task));
   if (deadline && (!stopped || CameTooLate(*last)))
     text +=
         fmt::format(" at its deadline of {}", FormatDuration(view.workflow->task(task).deadline));
@@ -65,34 +66,78 @@ std::string DescribeFailure(const Context& context, const RunView& view, TaskNo 
   return text;
 }
 
+/// With the last of what it printed: where it may fail, one line is enough.
 Status ShowFailure(const Context& context, Runner& runner, const RunView& view, TaskNo task,
                    const Terminal& terminal, Presenter& presenter) {
+  const std::size_t last_lines = IsAllowedFailure(view, task) ? 1 : kLastLines;
   std::string text = DescribeFailure(context, view, task, terminal);
   if (const auto error = view.expression_errors.find(task); error != view.expression_errors.end())
     text += "\n  " + terminal.Foreign(error->second);
   presenter.Say(text);
   LineReader lines(runner.logs(), context.tenant(), view.header.run_no);
-  HEADWORKS_ASSIGN(const auto page, lines.Last(task, view.tasks[task.value].epoch, kLastLines));
+  HEADWORKS_ASSIGN(const auto page, lines.Last(task, view.tasks[task.value].epoch, last_lines));
   for (const log_store::Entry& entry : page.entries)
     presenter.Say(fmt::format("  {} | {}", view.id(task), LineText(entry.line, terminal)));
   return {};
+}
+
+Status ShowFailures(const Context& context, Runner& runner, const RunView& view, bool allowed,
+                    const Terminal& terminal, Presenter& presenter) {
+  const auto failed = FailedTasks(view, allowed);
+  for (std::size_t i = 0; i < std::min(failed.size(), kMostFailures); ++i)
+    HEADWORKS_TRY(ShowFailure(context, runner, view, failed[i], terminal, presenter));
+  if (failed.size() > kMostFailures)
+    presenter.Say(
+        fmt::format("... and {} more: {}", failed.size() - kMostFailures,
+                    CommandLine(context, fmt::format("runs show {}", view.header.run_no.value))));
+  return {};
+}
+
+/// Tasks that ran though others had failed: they may have cleaned up, and taken away what a rerun
+/// would keep.  None where it would keep nothing.
+std::vector<std::string_view> CleanUps(const RunView& view) {
+  std::vector<std::string_view> names;
+  bool keeps = false;
+  for (std::uint32_t no = 0; no < view.tasks.size(); ++no) {
+    if (view.tasks[no].state != model::TaskState::kSucceeded) continue;
+    const model::Task& task = view.workflow->task(TaskNo(no));
+    if (task.role == model::TaskRole::kFinally ||
+        (task.trigger_rule == model::TriggerRule::kAllDone && !task.needs.empty()))
+      names.push_back(task.id);
+    else
+      keeps = true;
+  }
+  return keeps ? names : std::vector<std::string_view>();
+}
+
+void SayHowToRetry(const Context& context, const RunView& view, Presenter& presenter) {
+  const auto rerun = [&](std::string_view what) {
+    return CommandLine(context, fmt::format("runs rerun {} {}", view.header.run_no.value, what));
+  };
+  presenter.Say("retry with: " + rerun("--failed"));
+  const std::vector<std::string_view> names = CleanUps(view);
+  if (names.empty()) return;
+  const auto told = std::span(names).first(std::min(names.size(), kMostFailures));
+  presenter.Say(fmt::format("or, if {}{} took away what that needs: {}", fmt::join(told, ", "),
+                            names.size() > told.size() ? ", ..." : "", rerun("--all")));
 }
 
 Status Report(const Context& context, Runner& runner, const RunView& summary,
               const Terminal& terminal, Presenter& presenter) {
   const model::RunHeader& header = summary.header;
   RunView view;
-  if (header.state == model::RunState::kFailed) {
+  const bool again = header.state != model::RunState::kSucceeded;
+  if (again || summary.count(model::TaskState::kFailed) > 0) {
     HEADWORKS_ASSIGN(view, RunReader(context).Read(runner, fmt::format("{}", header.run_no.value),
                                                    context.clock.Now()));
-    const auto failed = DecidingTasks(view);
-    for (std::size_t i = 0; i < std::min(failed.size(), kMostFailures); ++i)
-      HEADWORKS_TRY(ShowFailure(context, runner, view, failed[i], terminal, presenter));
-    if (failed.size() > kMostFailures)
-      presenter.Say(
-          fmt::format("... and {} more: {}", failed.size() - kMostFailures,
-                      CommandLine(context, fmt::format("runs show {}", header.run_no.value))));
+    // On a terminal the tree has those that may fail, with their last lines.
+    if (!terminal.interactive || view.tasks.size() > kMostListedTasks)
+      HEADWORKS_TRY(ShowFailures(context, runner, view, true, terminal, presenter));
+    if (header.state == model::RunState::kFailed)
+      HEADWORKS_TRY(ShowFailures(context, runner, view, false, terminal, presenter));
   }
+  if (header.state == model::RunState::kFailed)
+    if (const std::string end = DescribeRunEnd(summary); !end.empty()) presenter.Say(end);
   presenter.Say(fmt::format(
       "run {} of {} {}{} in {}", header.run_no.value, header.name.workflow,
       terminal.Paint(header.state, model::RunStateName(header.state)),
@@ -100,10 +145,7 @@ Status Report(const Context& context, Runner& runner, const RunView& summary,
           ? std::string()
           : fmt::format(" ({})", model::ReasonName(header.reason)),
       FormatDuration(summary.Elapsed(context.clock.Now()))));
-  if (header.state != model::RunState::kSucceeded)
-    presenter.Say(fmt::format(
-        "retry with: {}",
-        CommandLine(context, fmt::format("runs rerun {} --failed", header.run_no.value))));
+  if (again) SayHowToRetry(context, view, presenter);
   return {};
 }
 

@@ -128,8 +128,11 @@ class PlainPresenter final : public Presenter {
         return;
       case kCancelled:
         if (StoppedByDeadline(view, attempt)) break;
-        Write(fmt::format("task {} {} after {}", id,
-                          terminal_.Paint(model::TaskState::kCancelled, "cancelled"), took));
+        Write(fmt::format("task {} {} after {}{}", id,
+                          terminal_.Paint(model::TaskState::kCancelled, "cancelled"), took,
+                          view.tasks[attempt.task.value].reason == model::Reason::kRunTimeout
+                              ? ": " + DescribeReason(view, attempt.task)
+                              : ""));
         return;
       case kRetry:
       case kFailed:

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
@@ -329,6 +330,25 @@ class Answers {
   std::optional<Error> failed_;
 };
 
+/// As LongPoll; a store that does not answer, as while another process keeps it locked, is waited
+/// for, too.
+Result<task_queue::Polled> PullWithin(const Context& context, task_queue::Queues& queues,
+                                      const task_queue::PollRequest& request, Duration wait) {
+  constexpr Duration kPause = std::chrono::seconds(1);
+  const Duration end = context.clock.Monotonic() + std::min(wait, task_queue::kLongestDelay);
+  for (bool told = false;; told = true) {
+    auto polled =
+        LongPoll(queues.tasks(), queues.bell(), context.clock, request,
+                 std::max(end - context.clock.Monotonic(), Duration(0)), std::stop_token());
+    const Duration left = end - context.clock.Monotonic();
+    if (polled || polled.error().code != Code::kUnavailable || left <= Duration(0)) return polled;
+    if (!told) Note(polled.error().message + "; waiting on, as --wait says");
+    poll(nullptr, 0,
+         static_cast<int>(
+             std::chrono::ceil<std::chrono::milliseconds>(std::min(left, kPause)).count()));
+  }
+}
+
 Result<Exit> SettleItems(const Context& context, const QueueArgs& args,
                          const Settlement& settlement) {
   HEADWORKS_ASSIGN(const auto claims, ParseClaims(args.ids));
@@ -358,7 +378,11 @@ Result<Exit> MoveItems(const Context& context, const QueueArgs& args, std::strin
   HEADWORKS_ASSIGN(ItemFilter filter, MakeFilter(args));
   if (!args.all && filter.ids.empty() && filter.reason.empty() && filter.older_than == Duration() &&
       filter.states.empty())
-    return Error{Code::kInvalidArgument, "say which: ids, a filter, or --all"};
+    return Error{Code::kInvalidArgument,
+                 args.older_than.text
+                     ? fmt::format("--older-than {} leaves out nothing: say --all if that is meant",
+                                   *args.older_than.text)
+                     : "say which: ids, a filter, or --all"};
   filter.limit = task_queue::kMaxBatch;
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   std::int64_t count = 0;
@@ -370,7 +394,8 @@ Result<Exit> MoveItems(const Context& context, const QueueArgs& args, std::strin
     more = moved.more;
   }
   if (context.wants_table())
-    Print(fmt::format("{} {} items of queue {}\n", done, count, args.queue));
+    Print(fmt::format("{} {} {} of queue {}\n", done, count, count == 1 ? "item" : "items",
+                      args.queue));
   else
     PrintValue(context.settings().output, json::object{{"queue", args.queue}, {"items", count}});
   return Exit::kOk;
@@ -423,10 +448,9 @@ Result<Exit> PullItems(const Context& context, const QueueArgs& args) {
   HEADWORKS_ASSIGN(const Duration wait, ParseOr(args.wait, Duration()));
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   auto& queues = runner->queues();
-  HEADWORKS_ASSIGN(const auto polled,
-                   wait == Duration()
-                       ? queues.tasks().Poll(request)
-                       : LongPoll(queues.tasks(), queues.bell(), context.clock, request, wait, {}));
+  HEADWORKS_ASSIGN(const auto polled, wait == Duration()
+                                          ? queues.tasks().Poll(request)
+                                          : PullWithin(context, queues, request, wait));
   json::array list;
   Table table({"CLAIM", "ID", "ATTEMPT", "LEASE", "PAYLOAD"});
   for (const ClaimedItem& item : polled.items) {
@@ -445,8 +469,11 @@ Result<Exit> PullItems(const Context& context, const QueueArgs& args) {
   if (!context.wants_table())
     PrintValue(context.settings().output, list);
   else if (table.empty())
-    Note(polled.paused ? fmt::format("queue {} is paused", args.queue)
-                       : fmt::format("queue {} has nothing to pull now", args.queue));
+    Note(!queues.admin().GetQueue(context.tenant(), args.queue)
+             ? fmt::format("nothing to pull: there is no queue {} yet; the first push makes it",
+                           args.queue)
+         : polled.paused ? fmt::format("queue {} is paused", args.queue)
+                         : fmt::format("queue {} has nothing to pull now", args.queue));
   else
     Print(table.Render());
   if (!OutputIsBroken() || polled.items.empty()) return Exit::kOk;

@@ -6,6 +6,9 @@
 #include <array>
 #include <cstring>
 
+#include "line_reader.h"
+#include "terminal.h"
+
 namespace headworks::cli {
 namespace {
 
@@ -85,7 +88,7 @@ Result<RunView> RunReader::Read(Runner& runner, std::string_view reference, Inst
     if (page.size() < kPage) break;
     after = view.attempts.back().epoch;
   }
-  HEADWORKS_TRY(ReadExpressionErrors(runner, view));
+  HEADWORKS_TRY(ReadNotes(runner, view));
   return view;
 }
 
@@ -170,16 +173,30 @@ Status RunReader::ReadPicked(Runner& runner, RunView& view) {
   return {};
 }
 
-Status RunReader::ReadExpressionErrors(Runner& runner, RunView& view) {
+Status RunReader::ReadLastLines(Runner& runner, RunView& view) {
+  LineReader lines(runner.logs(), tenant_, view.header.run_no);
+  for (std::uint32_t no = 0; no < view.tasks.size() && view.last_lines.size() < kMostPicked; ++no) {
+    const model::TaskRun& task = view.tasks[no];
+    if (task.state != model::TaskState::kFailed || task.epoch.value == 0) continue;
+    HEADWORKS_ASSIGN(const auto page, lines.Last(TaskNo(no), task.epoch, 1));
+    for (const log_store::Entry& entry : page.entries)
+      view.last_lines[TaskNo(no)] = ForScreen(entry.line.bytes);
+  }
+  return {};
+}
+
+Status RunReader::ReadNotes(Runner& runner, RunView& view) {
   using enum model::Reason;
   constexpr std::array kTold = {kExpression, kPending, kPendingTimeout, kUnknown};
   if (std::ranges::find_first_of(view.tasks, kTold, {}, &model::TaskRun::reason) ==
           view.tasks.end() &&
-      view.count(model::TaskState::kQueued) == 0)
+      view.count(model::TaskState::kQueued) == 0 && view.header.reason != kCancelRequested)
     return {};
   HEADWORKS_ASSIGN(const auto events,
                    runner.query().ListEvents(tenant_, view.header.run_no, kMostEvents));
   for (const model::RunEventRecord& event : events) {
+    if (event.kind == "cancel" && event.at == view.header.cancel_requested_at)
+      view.cancelled_by = event.actor;
     const bool held_up = event.kind == "held_up";
     if (event.kind != "expression" && event.kind != "overdue" && !held_up) continue;
     auto& notes = event.kind == "overdue" ? view.overdue : view.expression_errors;
@@ -255,6 +272,11 @@ bool NeverBegan(const RunView& view, const model::AttemptRecord& attempt) {
 }
 
 std::string DescribeEnd(const RunView& view, const model::AttemptRecord& attempt) {
+  // It was asked to stop, and the task knows why.
+  const model::TaskRun& task = view.task(attempt.task);
+  if (attempt.outcome.verdict == model::Verdict::kCancelled && task.epoch == attempt.epoch &&
+      task.state == model::TaskState::kCancelled && task.reason != model::Reason::kNone)
+    return DescribeReason(view, attempt.task);
   if (!StoppedByDeadline(view, attempt)) return DescribeOutcome(attempt.outcome);
   return fmt::format(
       "deadline of {}{}", FormatDuration(view.workflow->task(attempt.task).deadline),
@@ -277,6 +299,10 @@ std::string DescribeReason(const RunView& view, TaskNo no) {
                        limit > Duration(0) ? fmt::format(" ({})", FormatDuration(limit)) : "",
                        model::ReasonName(reason));
   }
+  if (reason == model::Reason::kRunTimeout)
+    return fmt::format("the run's timeout of {} ({})",
+                       FormatDuration(view.workflow->definition().timeout),
+                       model::ReasonName(reason));
   if (reason == model::Reason::kUnknown)
     return fmt::format("its executor cannot say what became of it ({})", model::ReasonName(reason));
   return reason == model::Reason::kNone ? std::string() : std::string(model::ReasonName(reason));
@@ -289,6 +315,19 @@ const model::AttemptRecord* CountingAttempt(const RunView& view, TaskNo no) {
   return model::IsTerminal(task.state) && last->epoch != task.epoch ? nullptr : last;
 }
 
+std::string DescribeRunEnd(const RunView& view) {
+  const model::RunHeader& header = view.header;
+  if (header.cancel_requested_at == Instant{}) return "";
+  const std::string at = FormatInstant(header.cancel_requested_at);
+  if (header.reason == model::Reason::kRunTimeout)
+    return fmt::format("the run's timeout of {} ended it at {}",
+                       FormatDuration(view.workflow->definition().timeout), at);
+  if (header.reason == model::Reason::kCancelRest)
+    return fmt::format("a task failed, and on_failure: cancel_rest ended the rest at {}", at);
+  return fmt::format("it was cancelled at {}{}", at,
+                     view.cancelled_by.empty() ? "" : " by " + view.cancelled_by);
+}
+
 std::string DescribeTask(const RunView& view, TaskNo no) {
   const model::TaskRun& task = view.task(no);
   const model::AttemptRecord* last = CountingAttempt(view, no);
@@ -296,10 +335,22 @@ std::string DescribeTask(const RunView& view, TaskNo no) {
   if (task.reason == model::Reason::kMarked)
     return last == nullptr ? "marked"
                            : fmt::format("marked; its last attempt: {}", DescribeEnd(view, *last));
-  if (last == nullptr || last->outcome.verdict == model::Verdict::kSucceeded)
+  if (last == nullptr || last->outcome.verdict == model::Verdict::kSucceeded ||
+      task.state == model::TaskState::kCancelled)
     return DescribeReason(view, no);
   const bool is_past = !model::IsTerminal(task.state) && task.state != model::TaskState::kParked;
   return (is_past ? "last attempt: " : "") + DescribeEnd(view, *last);
+}
+
+std::vector<Instant> FirstStarts(const RunView& view) {
+  std::vector<Instant> starts(view.tasks.size());
+  for (const model::AttemptRecord& attempt : view.attempts) {
+    Instant& start = starts[attempt.task.value];
+    if (start == Instant{} && !CameTooLate(attempt) &&
+        attempt.generation == view.task(attempt.task).generation)
+      start = attempt.outcome.started_at;
+  }
+  return starts;
 }
 
 std::string RunStateText(const model::RunHeader& header) {

@@ -26,6 +26,10 @@ struct RunView {
   std::vector<model::AttemptRecord> attempts;
   /// Where in `attempts` the latest of a task is.
   std::map<TaskNo, std::size_t> latest;
+  /// Who cancelled the run; empty = nobody, or the latest events do not tell.
+  std::string cancelled_by;
+  /// The last line that a failed task printed in the attempt that it failed at; by ReadLastLines.
+  std::map<TaskNo, std::string> last_lines;
   /// Why the `when` of a task has no value; as far as the latest events tell.
   std::map<TaskNo, std::string> expression_errors;
   /// All pools of the tenant, if a task waits for one; by ReadLimits.
@@ -88,9 +92,11 @@ class RunReader {
   Status ReadPicked(Runner& runner, RunView& view);
   /// Adds what only ExplainTask looks at: who has the places or the permits that it waits for.
   Status ReadLimits(Runner& runner, RunView& view);
+  /// Adds the last lines of the first kMostPicked tasks that failed.
+  Status ReadLastLines(Runner& runner, RunView& view);
 
  private:
-  Status ReadExpressionErrors(Runner& runner, RunView& view);
+  Status ReadNotes(Runner& runner, RunView& view);
   Status ReadPlaces(Runner& runner, RunView& view);
   Status CountUnderWay(Runner& runner, RunView& view);
   /// All task rows, and the holders of those that are live.
@@ -124,9 +130,14 @@ std::string DescribeReason(const RunView& view, TaskNo no);
 /// The latest ended attempt of a task that its present state goes by: none from before a rerun, nor
 /// one that came too late.  Null = none.
 const model::AttemptRecord* CountingAttempt(const RunView& view, TaskNo no);
+/// What ended the run before all its tasks had ended by themselves, and when: "the run's timeout of
+/// 10s ended it at ..."; empty = nothing did.
+std::string DescribeRunEnd(const RunView& view);
 /// What made a task as it is: the end of its last attempt, unless that went well, or
 /// DescribeReason; empty = nothing of note.
 std::string DescribeTask(const RunView& view, TaskNo no);
+/// When the first attempt since the last rerun began, of each task; Instant{} = none did.
+std::vector<Instant> FirstStarts(const RunView& view);
 /// "running", "paused", "cancelling", "stuck": the state and the flags in one word.
 std::string RunStateText(const model::RunHeader& header);
 

@@ -9,6 +9,7 @@
 #include "headworks/base/random.h"
 #include "headworks/run_queue/run_taker.h"
 #include "headworks/run_queue/task.h"
+#include "news.h"
 #include "option_text.h"
 #include "output.h"
 #include "records.h"
@@ -104,6 +105,7 @@ Result<Exit> TakeRuns(const Context& context, const RunnerArgs& args) {
   HEADWORKS_ASSIGN(const auto options, OptionsOf(context, args));
   SystemRandom random;
   HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
+  News news(signals);
   HEADWORKS_ASSIGN(const auto store, AttachRunner(context, NoStore::kCreate));
   HEADWORKS_ASSIGN(const auto taker,
                    run_queue::RunTaker::Open(
@@ -111,20 +113,20 @@ Result<Exit> TakeRuns(const Context& context, const RunnerArgs& args) {
                                  .clock = context.clock,
                                  .random = random,
                                  .log = context.logger,
-                                 .tell = [](const std::string& line) { Print(line + "\n"); }}));
-  Print(fmt::format("runner {} takes runs from queue {} of {}\n", options.name, options.queue,
-                    StoreName(context.settings().runner)));
+                                 .tell = [&](const std::string& line) { news.Say(line); }}));
+  news.Say(fmt::format("runner {} takes runs from queue {} of {}", options.name, options.queue,
+                       StoreName(context.settings().runner)));
   std::atomic<bool> ended = false;
   std::jthread runs([&] {
     taker->Run();
     ended = true;
   });
   for (int seen = 0; !ended;) {
-    signals.Wait(kLook);
+    news.Wait(kLook);
     for (; seen < signals.interrupts() + signals.terminations(); ++seen) taker->Drain();
   }
   runs.join();
-  Print("left\n");
+  news.Say("left");
   return Exit::kOk;
 }
 

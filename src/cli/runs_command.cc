@@ -20,6 +20,7 @@ namespace json = boost::json;
 using Reset = model::ResetCursor::Kind;
 
 constexpr std::size_t kMostEvents = 1'000;
+constexpr std::size_t kWidestLine = 100;
 
 std::string When(Instant instant) {
   // To the second: a table is for people.
@@ -57,31 +58,46 @@ std::string Progress(const model::RunHeader& header) {
   return text;
 }
 
+/// From its first start to its end or, where it runs, to `now`; "-" = nobody saw it run.
+std::string TimeOf(const model::TaskRun& task, Instant first, const model::AttemptRecord* last,
+                   Instant now) {
+  const bool runs = task.state == model::TaskState::kRunning;
+  if (first == Instant{} && runs) first = task.since;
+  if (first == Instant{} || task.reason == model::Reason::kMarked || (last == nullptr && !runs))
+    return "-";
+  return FormatDuration(std::max((runs ? now : last->outcome.ended_at) - first, Duration(0)));
+}
+
+/// Why it is as it is, and of what failed the last that it printed.
+std::string WhatOf(const RunView& view, TaskNo no) {
+  const auto line = view.last_lines.find(no);
+  const std::string what = DescribeTask(view, no);
+  return line == view.last_lines.end() ? what : what + ": " + FitToWidth(line->second, kWidestLine);
+}
+
 void PrintRunTables(const RunView& view, Instant now) {
   const model::RunHeader& h = view.header;
+  const std::string end = DescribeRunEnd(view);
   std::string text = fmt::format(
-      "run {}  {}\nworkflow {}  version {}\nstate {}{}\n", h.run_no.value, h.run_id.value,
+      "run {}  {}\nworkflow {}  version {}\nstate {}{}{}\n", h.run_no.value, h.run_id.value,
       h.name.ToString(), h.version.substr(0, 12), RunStateText(h),
       h.reason == model::Reason::kNone ? std::string()
-                                       : fmt::format(" ({})", model::ReasonName(h.reason)));
+                                       : fmt::format(" ({})", model::ReasonName(h.reason)),
+      end.empty() ? "" : ": " + end);
   if (!h.stuck_reason.empty()) text += fmt::format("stuck: {}\n", h.stuck_reason);
   text += fmt::format("created {}  started {}  finished {}  took {}\n\n", When(h.created_at),
                       When(h.started_at), When(h.finished_at), FormatDuration(view.Elapsed(now)));
   Table table({"TASK", "STATE", "TRIES", "TOOK", "WHAT"});
+  const std::vector<Instant> starts = FirstStarts(view);
   for (std::uint32_t no = 0; no < view.tasks.size(); ++no) {
     const model::TaskRun& task = view.tasks[no];
     const model::AttemptRecord* last = CountingAttempt(view, TaskNo(no));
-    const bool has_time = last != nullptr && last->outcome.started_at != Instant{} &&
-                          task.reason != model::Reason::kMarked;
     // A try that the deadline cut short was one, though it counts as none that failed.
     const bool cut_short =
         last != nullptr && StoppedByDeadline(view, *last) && !NeverBegan(view, *last);
     table.AddRow({view.id(TaskNo(no)), StateText(view, TaskNo(no)),
                   fmt::format("{}", cut_short ? last->try_no : task.tries),
-                  has_time ? FormatDuration(std::max(
-                                 last->outcome.ended_at - last->outcome.started_at, Duration(0)))
-                           : "-",
-                  DescribeTask(view, TaskNo(no))});
+                  TimeOf(task, starts[no], last, now), WhatOf(view, TaskNo(no))});
   }
   Print(text + table.Render());
 }
@@ -129,15 +145,25 @@ Result<RunNo> Execute(const Context& context, Runner& runner, const RunCommandAr
   return run;
 }
 
+/// "run FILE" for the workflow that was registered from it, which may have been given a name.
+std::string RunLine(const Context& context, const store::WorkflowRecord& record) {
+  const auto own = LoadWorkflow(context.settings(), record.source, "");
+  const std::string& name = record.name.workflow;
+  return fmt::format("run {}{}", record.source,
+                     own && (*own)->name().workflow != name ? " --name " + name : "");
+}
+
 /// How a run that is not over goes on, where no engine is at work.
 Result<std::string> HowToGoOn(const Context& context, Runner& runner, const RunView& view) {
   const auto record = runner.workflows().Get(view.header.name);
   if (!record && record.error().code != Code::kNotFound) return record.error();
-  const bool has_file = record && !record->source.empty() && view.header.stuck_reason.empty();
+  // Of another version the file may be another one, too.
+  const bool has_file = record && !record->source.empty() && view.header.stuck_reason.empty() &&
+                        record->version == view.header.version;
   return fmt::format(
       "no engine is running on this store: {}`{}` continues all runs",
       has_file ? fmt::format("`{}` continues this run, ",
-                             CommandLine(context, fmt::format("run {} --resume", record->source)))
+                             CommandLine(context, RunLine(context, *record) + " --resume"))
                : std::string(),
       CommandLine(context, "up"));
 }
@@ -177,14 +203,32 @@ Status NoteOtherVersion(const Context& context, Runner& runner, RunNo run) {
   if (!record && record.error().code == Code::kNotFound) return {};
   if (!record) return record.error();
   if (record->source.empty()) return {};
+  if (record->version != view.header.version) {
+    Note(fmt::format(
+        "workflow {} is another version than run {} started with, since it was registered last "
+        "from {}: the rerun keeps the version of the run; `{}` starts a new run of that one",
+        view.header.name.workflow, run.value, record->source,
+        CommandLine(context, RunLine(context, *record))));
+    return {};
+  }
   const auto now = LoadWorkflow(context.settings(), record->source, view.header.name.workflow);
   if (now && (*now)->version() == view.header.version) return {};
   if (!now && now.error().code == Code::kNotFound) return {};
   Note(
       fmt::format("{0} is no longer as it was when run {1} started: the rerun keeps the version of "
                   "the run; `{2}` starts a new run with the file as it is now",
-                  record->source, run.value, CommandLine(context, "run " + record->source)));
+                  record->source, run.value, CommandLine(context, RunLine(context, *record))));
   return {};
+}
+
+/// What is to be said of the run as such; empty = nothing.
+std::string ExplainWholeRun(const RunView& view, Instant now) {
+  const model::RunHeader& header = view.header;
+  if (!header.stuck_reason.empty())
+    return fmt::format("run {}: {}", header.run_no.value, ExplainStuck(header, now));
+  const std::string end = DescribeRunEnd(view);
+  if (end.empty()) return "";
+  return fmt::format("run {} is {}: {}", header.run_no.value, RunStateText(header), end);
 }
 
 }  // namespace
@@ -222,10 +266,12 @@ Result<Exit> ListRuns(const Context& context, const ListRunsArgs& args) {
 Result<Exit> ShowRun(const Context& context, const std::string& reference) {
   HEADWORKS_ASSIGN(const auto runner, AttachRunner(context));
   const Instant now = context.clock.Now();
-  const auto read = RunReader(context).Read(*runner, reference, now);
+  RunReader reader(context);
+  auto read = reader.Read(*runner, reference, now);
   if (!read) return TellStuck(context, *runner, reference, read.error(), now);
-  const RunView& view = *read;
+  RunView& view = *read;
   if (context.wants_table()) {
+    HEADWORKS_TRY(reader.ReadLastLines(*runner, view));
     PrintRunTables(view, now);
     return Exit::kOk;
   }
@@ -266,6 +312,7 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
   if (!read) return TellStuck(context, *runner, run, read.error(), now);
   RunView& view = *read;
   HEADWORKS_TRY(reader.ReadLimits(*runner, view));
+  HEADWORKS_TRY(reader.ReadLastLines(*runner, view));
   std::vector<TaskNo> tasks;
   if (task.empty()) {
     for (std::uint32_t no = 0; no < view.tasks.size(); ++no)
@@ -275,9 +322,8 @@ Result<Exit> Why(const Context& context, const std::string& run, const std::stri
   }
   std::string text;
   json::array list;
-  if (task.empty() && !view.header.stuck_reason.empty()) {
-    const std::string line = ExplainStuck(view.header, now);
-    text = fmt::format("run {}: {}\n", view.header.run_no.value, InOneParagraph(line));
+  if (const std::string line = ExplainWholeRun(view, now); task.empty() && !line.empty()) {
+    text = InOneParagraph(line) + "\n";
     list.emplace_back(json::object{{"run", view.header.run_no.value},
                                    {"engine_live", !engine.empty()},
                                    {"why", json::array{line}}});

@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "follow.h"
 #include "monitoring.h"
+#include "news.h"
 #include "output.h"
 #include "signals.h"
 #include "worker_endpoint.h"
@@ -42,7 +43,7 @@ class EventLines {
                                              : fmt::format(" ({})", ReasonName(event.reason))));
   }
 
-  void Print() {
+  void Tell(News& news) {
     std::vector<std::string> lines;
     std::size_t dropped = 0;
     {
@@ -50,10 +51,8 @@ class EventLines {
       lines.swap(lines_);
       dropped = std::exchange(dropped_, 0);
     }
-    std::string text;
-    for (const std::string& line : lines) text += line + "\n";
-    if (dropped > 0) text += fmt::format("... and {} more changes of runs\n", dropped);
-    if (!text.empty()) cli::Print(text);
+    for (const std::string& line : lines) news.Say(line);
+    if (dropped > 0) news.Say(fmt::format("... and {} more changes of runs", dropped));
   }
 
  private:
@@ -65,8 +64,8 @@ class EventLines {
 /// Keeps the workflows of one folder registered.
 class Folder {
  public:
-  Folder(const Context& context, Runner& runner, std::string path)
-      : context_(context), runner_(runner), path_(std::move(path)) {}
+  Folder(const Context& context, Runner& runner, News& news, std::string path)
+      : context_(context), runner_(runner), news_(news), path_(std::move(path)) {}
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
   ~Folder() {
@@ -100,7 +99,7 @@ class Folder {
           continue;
         }
         if ((event->mask & IN_IGNORED) != 0) {
-          Print(fmt::format("the folder {} is gone; its workflows stay registered\n", path_));
+          news_.Say(fmt::format("the folder {} is gone; its workflows stay registered", path_));
           continue;
         }
         if (event->len == 0 || !IsWorkflowFileName(event->name)) continue;
@@ -116,11 +115,11 @@ class Folder {
  private:
   Status RegisterAll() {
     HEADWORKS_ASSIGN(const auto files, ListWorkflowFiles(path_));
-    if (files.empty()) Print(fmt::format("no workflow files in {} yet\n", path_));
+    if (files.empty()) news_.Say(fmt::format("no workflow files in {} yet", path_));
     if (const std::string below = FoldersBelow(path_); !below.empty())
-      Print(
+      news_.Say(
           fmt::format("sub-folders of {} are not looked at; there are files called like workflows "
-                      "in {}\n",
+                      "in {}",
                       path_, below));
     for (const std::string& file : files) HEADWORKS_TRY(Register(file));
     return {};
@@ -131,49 +130,52 @@ class Folder {
     const auto workflow = LoadRunnable(context_, file, "", &runner_);
     if (!workflow) {
       if (!std::filesystem::exists(file)) return {};  // gone again: IN_DELETE follows
-      Fail(workflow.error());
+      news_.Complain(workflow.error());
       return {};
     }
     if (const Status has_functions = CheckFunctions(context_.settings(), **workflow, file);
         !has_functions) {
-      Fail(has_functions.error());
+      news_.Complain(has_functions.error());
       return {};
     }
     // Run by whoever it is not meant for, it would do harm that nobody looks for.
     if (const std::string ignored = IgnoredQueue(context_.settings(), **workflow);
         !ignored.empty()) {
-      Fail({Code::kInvalidArgument, fmt::format("{}: {}", file, ignored)});
+      news_.Complain({Code::kInvalidArgument, fmt::format("{}: {}", file, ignored)});
       return {};
     }
     const std::string& name = (*workflow)->name().workflow;
     const auto [known, inserted] = file_of_.emplace(name, file);
     if (!inserted && known->second != file) {
-      Fail({Code::kConflict, fmt::format("{}: workflow {} is already defined by {}; rename one",
-                                         file, name, known->second)});
+      news_.Complain(
+          {Code::kConflict, fmt::format("{}: workflow {} is already defined by {}; rename one",
+                                        file, name, known->second)});
       return {};
     }
     const auto before = runner_.workflows().Get((*workflow)->name());
     if (before && before->version == (*workflow)->version()) {
-      if (inserted) Print(fmt::format("workflow {} unchanged ({})\n", name, file));
+      if (inserted) news_.Say(fmt::format("workflow {} unchanged ({})", name, file));
       return {};
     }
     if (Status registered = runner_.Register(*workflow, SourceOf(file)); !registered) {
       if (registered.error().code != Code::kInvalidArgument) return registered;
       // A pool was changed since the file was read, or the store does not take it.
-      Fail({Code::kInvalidArgument, fmt::format("{}: {}", file, registered.error().message)});
+      news_.Complain(
+          {Code::kInvalidArgument, fmt::format("{}: {}", file, registered.error().message)});
       return {};
     }
-    Print(fmt::format("workflow {} {} as version {} ({})\n", name,
-                      before ? "updated" : "registered", (*workflow)->version().substr(0, 12),
-                      file));
+    news_.Say(fmt::format("workflow {} {} as version {} ({})", name,
+                          before ? "updated" : "registered", (*workflow)->version().substr(0, 12),
+                          file));
     return {};
   }
 
   void Removed(const std::string& file) {
     for (auto entry = file_of_.begin(); entry != file_of_.end(); ++entry) {
       if (entry->second != file) continue;
-      Print(fmt::format("{} is gone; workflow {} stays registered, `{}` forgets it\n", file,
-                        entry->first, fmt::format("headworks workflow delete {}", entry->first)));
+      news_.Say(fmt::format("{} is gone; workflow {} stays registered, `{}` forgets it", file,
+                            entry->first,
+                            fmt::format("headworks workflow delete {}", entry->first)));
       file_of_.erase(entry);
       return;
     }
@@ -181,6 +183,7 @@ class Folder {
 
   const Context& context_;
   Runner& runner_;
+  News& news_;
   std::string path_;
   int fd_ = -1;
   std::map<std::string, std::string> file_of_;  // workflow → file
@@ -190,6 +193,7 @@ class Folder {
 
 Result<Exit> Up(const Context& context, const std::string& folder) {
   HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
+  News news(signals);
   EventLines lines;
   RunnerOptions options = context.options();
   options.on_event = [&lines](const RunEvent& event) { lines.Add(event); };
@@ -207,35 +211,35 @@ Result<Exit> Up(const Context& context, const std::string& folder) {
   if (!context.settings().rpc_listen.empty() || runner->worker_service() != nullptr) {
     HEADWORKS_ASSIGN(endpoint, WorkerEndpoint::Open(context, *runner));
   }
-  Print(fmt::format("engine is up on {}, continuing {} unfinished runs\n",
-                    StoreName(context.settings().runner), unfinished.size()));
-  if (monitoring) Print(fmt::format("metrics are at http://{}/metrics\n", monitoring->address()));
+  news.Say(fmt::format("engine is up on {}, continuing {} unfinished runs",
+                       StoreName(context.settings().runner), unfinished.size()));
+  if (monitoring) news.Say(fmt::format("metrics are at http://{}/metrics", monitoring->address()));
   if (runner->worker_service() != nullptr)
-    Print(fmt::format("workers of this host: `{}`\n", CommandLine(context, "worker")));
+    news.Say(fmt::format("workers of this host: `{}`", CommandLine(context, "worker")));
   if (endpoint && !endpoint->address().empty())
-    Print(fmt::format("workers connect to {}\n", endpoint->address()));
+    news.Say(fmt::format("workers connect to {}", endpoint->address()));
   std::optional<Folder> watched;
   if (!folder.empty()) {
-    watched.emplace(context, *runner, folder);
+    watched.emplace(context, *runner, news, folder);
     HEADWORKS_TRY(watched->Open());
   }
   HealthWatch health;
   while (signals.interrupts() + signals.terminations() == 0) {
-    signals.Wait(kLook, watched ? watched->fd() : -1);
+    news.Wait(kLook, watched ? watched->fd() : -1);
     HEADWORKS_TRY(runner->CheckEngine());  // nothing is left to drain
     if (watched) HEADWORKS_TRY(watched->Follow());
-    lines.Print();
-    for (const std::string& line : health.Look(*runner)) Print(line + "\n");
+    lines.Tell(news);
+    for (const std::string& line : health.Look(*runner)) news.Say(line);
   }
-  Print(fmt::format("draining for up to {}; a second signal leaves at once\n",
-                    FormatDuration(options.drain_timeout)));
+  news.Say(fmt::format("draining for up to {}; a second signal leaves at once",
+                       FormatDuration(options.drain_timeout)));
   signals.Release();
   monitoring.reset();
   // Until then workers are heard.
   HEADWORKS_TRY(runner->Shutdown());
   endpoint.reset();
-  lines.Print();
-  Print("left; unfinished runs continue with the next engine\n");
+  lines.Tell(news);
+  news.Say("left; unfinished runs continue with the next engine");
   return Exit::kOk;
 }
 

@@ -19,6 +19,7 @@
 #include "headworks/token/worker_tokens.h"
 #include "headworks/worker/worker.h"
 #include "monitoring.h"
+#include "news.h"
 #include "option_text.h"
 #include "output.h"
 #include "signals.h"
@@ -131,15 +132,15 @@ Result<Line> ByStore(const Context& context, const WorkerArgs& args, const std::
 }
 
 /// Waits for the worker's end, and passes signals on.
-void AwaitEnd(SignalWatch& signals, worker::Worker& worker, Duration drain_timeout,
+void AwaitEnd(SignalWatch& signals, News& news, worker::Worker& worker, Duration drain_timeout,
               const std::atomic<bool>& ended) {
   int seen = 0;
   while (!ended) {
-    signals.Wait(std::chrono::hours(24));
+    news.Wait(std::chrono::hours(24));
     for (; seen < signals.interrupts() + signals.terminations(); ++seen) {
       if (seen == 0)
-        Print(fmt::format("draining for up to {}; a second signal interrupts what runs\n",
-                          FormatDuration(drain_timeout)));
+        news.Say(fmt::format("draining for up to {}; a second signal interrupts what runs",
+                             FormatDuration(drain_timeout)));
       worker.Drain();
     }
   }
@@ -173,22 +174,23 @@ Result<Exit> RunWorker(const Context& context, const WorkerArgs& args) {
   TaskRegistry registry;
   HEADWORKS_TRY(registry.RegisterLinked());
   HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
+  News news(signals);
   auto opened =
       worker::Worker::Open(options, {.service = *line.client,
                                      .registry = registry,
                                      .clock = context.clock,
                                      .random = random,
                                      .log = context.logger,
-                                     .tell = [](const std::string& line) { Print(line + "\n"); }});
+                                     .tell = [&](const std::string& line) { news.Say(line); }});
   // Not by its caller, who would name the store, which has no part in this.
   if (!opened) return Fail(opened.error());
   worker::Worker& worker = **opened;
   std::unique_ptr<metrics_http::HttpServer> monitoring;
   if (const std::string& address = context.settings().metrics_listen; !address.empty()) {
     HEADWORKS_ASSIGN(monitoring, ServeMonitoring(address, worker, context.logger));
-    Print(fmt::format("metrics are at http://{}/metrics\n", monitoring->address()));
+    news.Say(fmt::format("metrics are at http://{}/metrics", monitoring->address()));
   }
-  Print(fmt::format("worker {} connects to {}\n", options.name, line.to));
+  news.Say(fmt::format("worker {} connects to {}", options.name, line.to));
   Status end;
   std::atomic<bool> ended = false;
   std::jthread runs([&] {
@@ -196,12 +198,23 @@ Result<Exit> RunWorker(const Context& context, const WorkerArgs& args) {
     ended = true;
     signals.Wake();
   });
-  AwaitEnd(signals, worker, options.drain_timeout, ended);
+  AwaitEnd(signals, news, worker, options.drain_timeout, ended);
   runs.join();
   monitoring.reset();
-  if (!end) return Fail(end.error());
-  Print("left\n");
-  return Exit::kOk;
+  if (!end) {
+    news.Complain(end.error());
+    return ExitFor(end.error().code);
+  }
+  const auto interrupted = worker.Figures().interrupted;
+  if (interrupted == 0) {
+    news.Say("left");
+    return Exit::kOk;
+  }
+  news.Say(
+      interrupted == 1
+          ? "left; 1 task was interrupted and runs again, at no cost"
+          : fmt::format("left; {} tasks were interrupted and run again, at no cost", interrupted));
+  return Exit::kTerminated;
 }
 
 Result<Exit> CreateWorkerToken(const Context& context, const WorkerArgs& args) {

@@ -116,6 +116,8 @@ Status AddOutcome(store::RunQuery& query, const ContextOf& of, const model::RunH
   if (cancelled)
     outcome = header.reason == model::Reason::kCancelRequested ? "cancelled" : "failed";
   run["outcome"] = json::string(outcome);
+  run["reason"] =
+      json::string(header.reason == model::Reason::kNone ? "" : model::ReasonName(header.reason));
   run["failed_tasks"] = std::move(failed);
   return {};
 }

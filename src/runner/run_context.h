@@ -40,8 +40,9 @@ struct ContextOf {
 /// and where several are, "artifacts" is the list "all_artifacts" once more. `run`:
 /// {"id", "workflow", "created_at", "date"} (both times UTC; a resolver adds "dir"), for `finally`
 /// tasks also
-/// {"outcome", "failed_tasks"} (ids of those that make the run fail, at most kMostFailedTasks).
-/// `slot` is null in a run that no schedule started.
+/// {"outcome", "reason", "failed_tasks"} (what ended the run before its tasks did, or "", and ids
+/// of those that make the run fail, at most kMostFailedTasks). `slot` is null in a run that no
+/// schedule started.
 inline constexpr std::size_t kMostFailedTasks = 1'000;
 Result<boost::json::object> ReadRunContext(store::RunQuery& query, const ContextOf& of);
 

@@ -228,7 +228,7 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "with state and output, and, in the texts of a command, artifacts where it declares some; one "
      "with a matrix always has the lists states, outputs, matrices and all_artifacts, and state, "
      "output and matrix only where a combination needs one of its instances. "
-     "run.dir, the scratch folder, is known in the texts of a command, run.outcome and "
+     "run.dir, the scratch folder, is known in the texts of a command, run.outcome, run.reason and "
      "run.failed_tasks under finally. What stands at the workflow, or "
      "under defaults, knows no needs and no matrix; a parameter's default knows run and slot. A "
      "task whose id has a - is needs[\"a-b\"]."},

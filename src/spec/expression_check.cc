@@ -133,7 +133,7 @@ std::string ExpressionChecker::Hint(const ExpressionUse& use, std::string_view t
     if (tasks[*named].role == tasks[use.task].role)
       return "; there is such a task, so add it to this task's needs";
     return tasks[use.task].role == model::TaskRole::kFinally
-               ? "; a task under finally sees run.outcome and run.failed_tasks instead"
+               ? "; a task under finally sees run.outcome, run.reason and run.failed_tasks instead"
                : "; that task runs elsewhere, so nothing of it is known here";
   }
   if (const auto& params = draft_.definition.params;
@@ -161,7 +161,7 @@ std::string ExpressionChecker::Hint(const ExpressionUse& use, std::string_view t
   if (before.ends_with("run.") && name.starts_with("scratch"))
     return "; the scratch folder is run.dir in the texts of a command, HEADWORKS_SCRATCH in its "
            "environment";
-  if (before.ends_with("run.") && (name == "outcome" || name == "failed_tasks"))
+  if (before.ends_with("run.") && (name == "outcome" || name == "reason" || name == "failed_tasks"))
     return fmt::format("; {} is known to tasks under finally only", name);
   return "";
 }

@@ -207,6 +207,8 @@ ExpressionTypes::ExpressionTypes(const WorkflowDraft& draft) : draft_(draft) {
   run_ = Type::Object(run, false);
   Fields of_finally = run;
   of_finally.push_back({"outcome", Type::OneOf({"succeeded", "failed", "cancelled"})});
+  of_finally.push_back(
+      {"reason", Type::OneOf({"", "cancel_requested", "cancel_rest", "run_timeout"})});
   of_finally.push_back({"failed_tasks", Type::List(Type::Kind::kString)});
   run_of_finally_ = Type::Object(of_finally, false);
   for (Fields* fields : {&run, &of_finally}) fields->push_back({"dir", Type::Kind::kString});

@@ -553,6 +553,7 @@ void Conversation::OnEnded(const model::AttemptKey& attempt, model::Outcome outc
   // It was not asked to end by whoever decides (I7).
   const bool ours = held.stopped == Stopped::kLease || held.stopped == Stopped::kDrain;
   if (ours && outcome.verdict == Verdict::kCancelled) {
+    interrupted_ += held.stopped == Stopped::kDrain ? 1 : 0;
     outcome.verdict = Verdict::kInterrupted;
     outcome.reason = model::Reason::kNone;
     outcome.error = held.stopped == Stopped::kLease
@@ -698,7 +699,8 @@ WorkerFigures Conversation::figures() const {
                         .started = started_,
                         .reported = reported_,
                         .stopped_for_lease = stopped_for_lease_,
-                        .fenced = fenced_};
+                        .fenced = fenced_,
+                        .interrupted = interrupted_};
   for (const auto& [queue, slots] : registration_.slots) figures.slots += slots;
   for (const auto& [key, held] : attempts_) {
     figures.running += held.stage == Stage::kRunning ? 1 : 0;

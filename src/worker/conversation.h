@@ -237,7 +237,7 @@ class Conversation {
   bool told_to_leave_ = false;  // and OnDrain has not been called yet
   Duration stop_at_{}, give_up_at_{};
   bool leaving_ = false;
-  std::uint64_t started_ = 0, reported_ = 0, stopped_for_lease_ = 0, fenced_ = 0;
+  std::uint64_t started_ = 0, reported_ = 0, stopped_for_lease_ = 0, fenced_ = 0, interrupted_ = 0;
 };
 
 }  // namespace headworks::worker

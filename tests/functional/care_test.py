@@ -80,6 +80,15 @@ class UpTest(Case):
     def test_missing_folder_is_not_found(self):
         self.hw("up", "nowhere", code=NOT_FOUND)
 
+    def test_signals_are_heard_while_nobody_reads_the_output(self):
+        self.write("w/one.yaml", flow("one", "echo hi"))
+        self.write("w/bad.yaml", "version: 1\n")
+        engine = self.start_unread("up", "w")
+        self.until(lambda: self.hw("run", "w/one.yaml", "--detach",
+                                   code=(OK, UNAVAILABLE)).returncode == OK, "the engine is up")
+        self.until(lambda: self.run_state() == "succeeded", "the run ends")
+        self.leaves(engine, OK)
+
     def test_interrupt_drains(self):
         self.write("slow.yaml", flow("slow", gate("a")))
         engine = self.engine_up()

@@ -51,6 +51,36 @@ class CookbookTest(Case):
                 self.assertIn("loaded 100 rows", out)
                 self.assertIn("nothing is left", out)
 
+    def test_clean_up_always(self):
+        text = (FOLDER / "clean-up-always.yaml").read_text()
+        flag = self.dir / "mended"
+        self.write("w.yaml", text.replace("      echo \"loaded", f"      test -e {flag} && echo \"loaded"))
+        out = self.hw("run", "w.yaml", code=FAILED).stdout
+        self.assertIn("clean_up | nothing is left", out)
+        self.assertTrue(out.endswith("retry with: headworks runs rerun 1 --failed\n"
+                                     "or, if clean_up took away what that needs: "
+                                     "headworks runs rerun 1 --all\n"), out)
+        flag.touch()
+        self.assertNotIn("loaded 100", self.hw("runs", "rerun", "@last", "--failed", code=FAILED).stdout,
+                         "the copy is gone")
+        for how in (["--from", "check_out"], ["--all"]):
+            self.assertIn("load | loaded 100 rows", self.hw("runs", "rerun", "@last", *how).stdout)
+
+    def test_clean_up_that_did_not_run_changes_no_advice(self):
+        self.write("w.yaml", "version: 1\nname: w\ntasks:\n  a: {run: 'true'}\n"
+                             "  b: {run: 'false', needs: [a]}\n"
+                             "finally:\n  c: {run: 'true', when: run.outcome == 'succeeded'}\n")
+        self.assertNotIn("--all", self.hw("run", "w.yaml", code=FAILED).stdout)
+        self.write("v.yaml", "version: 1\nname: v\ntasks:\n  b: {run: 'false'}\n"
+                             "finally:\n  c: {run: 'true'}\n")
+        self.assertNotIn("--all", self.hw("run", "v.yaml", code=FAILED).stdout,
+                         "nothing is kept that could miss anything")
+        self.write("u.yaml", "version: 1\nname: u\ntasks:\n  a: {run: 'true'}\n"
+                             "  b: {run: 'false', needs: [a]}\n"
+                             "  c: {run: 'true', needs: [b], trigger_rule: all_done}\n")
+        self.assertIn("or, if c took away what that needs: headworks runs rerun 3 --all",
+                      self.hw("run", "u.yaml", code=FAILED).stdout)
+
     def test_fan_in(self):
         out = self.recipe("fan-in")
         for key in ("hosts", "users", "groups"):
@@ -79,7 +109,10 @@ class CookbookTest(Case):
 
     def test_choose_the_best_of_some(self):
         self.assertIn("publish | published rate 0.25\n", self.recipe("choose-the-best-of-some"))
-        self.assertEqual(self.states()["train[0.9]"], "failed")
+        self.assertEqual((self.states()["train[0.9]"], self.states()["keep"]), ("failed", "skipped"))
+        out = self.recipe("choose-the-best-of-some", "-p", "diverges_from=0")
+        self.assertIn("keep | none of them did it", out)
+        self.assertEqual(self.states()["publish"], "skipped")
 
     def test_many_arguments(self):
         out = self.recipe("many-arguments")

@@ -71,6 +71,31 @@ class Case(unittest.TestCase):
         self.addCleanup(self._end, process)
         return process
 
+    def start_unread(self, *args):
+        """With an output that nobody reads, into a pipe that is full already."""
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        os.set_blocking(writer, False)
+        try:
+            while True:
+                os.write(writer, bytes(1))
+        except BlockingIOError:
+            os.set_blocking(writer, True)
+        process = subprocess.Popen([self.program, *map(str, args)], cwd=self.dir, env=self.env,
+                                   stdin=subprocess.DEVNULL, stdout=writer, stderr=writer,
+                                   start_new_session=True)
+        process.output = os.fdopen(writer, "wb")
+        self.addCleanup(self._end, process)
+        return process
+
+    def leaves(self, process, code):
+        """Ends on SIGTERM, though nobody reads what it says."""
+        process.terminate()
+        try:
+            self.assertEqual(process.wait(timeout=PATIENCE), code)
+        except subprocess.TimeoutExpired:
+            self.fail("SIGTERM is not heard while the reader of its output stalls")
+
     def _end(self, process):
         if process.poll() is None:
             process.kill()

@@ -2,6 +2,7 @@
 import json
 import pathlib
 import signal
+import sqlite3
 import subprocess
 import threading
 import time
@@ -234,6 +235,42 @@ class QueueTest(harness.Case):
         self.hw("queue", "push", "mail", '"hello"')
         self.assertEqual(json.loads(self.ends(waiting, OK))[0]["payload"], "hello")
         self.assertIn("nothing to pull", self.hw("queue", "pull", "mail", "--wait", "50ms").stderr)
+
+    def test_waiting_pull_outlasts_a_locked_store(self):
+        self.hw("queue", "push", "mail", "1", "--id", "first")
+        self.hw("queue", "ack", "mail", self.pull()[0]["claim"])
+        lock = sqlite3.connect(self.store, isolation_level=None)
+        self.addCleanup(lock.close)
+        lock.execute("BEGIN EXCLUSIVE")
+        waiting = self.start("queue", "pull", "mail", "--wait", "50s", "-o", "json")
+        self.until_said(waiting, "locked")
+        self.assertIsNone(waiting.poll())
+        lock.execute("ROLLBACK")
+        self.hw("queue", "push", "mail", "2", "--id", "late")
+        said = self.ends(waiting, OK)
+        self.assertIn("waiting on, as --wait says", said)
+        self.assertEqual(json.loads(said.splitlines()[-1])[0]["id"], "late")
+        lock.execute("BEGIN EXCLUSIVE")
+        said = self.hw("queue", "pull", "mail", "--wait", "1ms", code=UNAVAILABLE).stderr
+        self.assertIn("locked", said, "its wait is over")
+
+    def test_queue_that_is_not_there_is_said_so(self):
+        self.hw("queue", "push", "mail", "1")
+        for command in (["ack", "mial", "1-1"], ["nack", "mial", "1-1"], ["extend", "mial", "1-1"],
+                        ["cancel", "mial", "x"]):
+            said = self.hw("queue", *command, code=NOT_FOUND).stderr
+            self.assertEqual(said, "headworks: there is no queue 'mial'; see 'headworks queue list'\n")
+        said = self.hw("queue", "pull", "mial").stderr
+        self.assertEqual(said, "nothing to pull: there is no queue mial yet; the first push makes it\n")
+        self.assertIn("has no item", self.hw("queue", "ack", "mail", "9-1", code=NOT_FOUND).stderr)
+
+    def test_everything_is_purged_only_where_that_is_said(self):
+        self.hw("queue", "push", "mail", "1")
+        said = self.hw("queue", "purge", "mail", "--older-than", "0s", code=USAGE).stderr
+        self.assertIn("--older-than 0s leaves out nothing: say --all if that is meant", said)
+        self.assertIn("say which", self.hw("queue", "purge", "mail", code=USAGE).stderr)
+        self.assertEqual(self.queue("stats", "mail")["pending"], 1)
+        self.assertIn("purged 1 item", self.hw("queue", "purge", "mail", "--all").stdout)
 
     def test_settings_hold_and_bad_ones_are_refused(self):
         settings = self.queue("set", "mail", "--visibility", "2m", "--max-attempts", "7",

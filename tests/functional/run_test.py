@@ -408,7 +408,7 @@ tasks:
         lost("run broken.yaml", ">/dev/full", FAILED)
         self.hw("db", "check")
 
-    def start_unread(self, *args):
+    def start_flooded(self, *args):
         """With an output that nobody reads, beyond what a pipe holds."""
         errors = open(self.dir / "errors", "w+")
         self.addCleanup(errors.close)
@@ -428,7 +428,7 @@ tasks:
 
     def test_run_goes_on_while_the_reader_of_its_output_stalls(self):
         self.write("flood.yaml", self.FLOOD % gate("a"))
-        process = self.start_unread("run", "flood.yaml")
+        process = self.start_flooded("run", "flood.yaml")
         self.until_exists("a.here")
         self.write("a.go", "")
         self.until(lambda: self.run_state() == "succeeded", "the run ends")
@@ -441,21 +441,21 @@ tasks:
 
     def test_signals_are_heard_while_the_reader_of_the_output_stalls(self):
         self.write("flood.yaml", self.FLOOD % gate("a"))
-        process = self.start_unread("run", "flood.yaml")
+        process = self.start_flooded("run", "flood.yaml")
         self.until_exists("a.here")
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(timeout=PATIENCE), FAILED, self.errors())
         self.assertEqual(self.run_state(), "cancelled")
         self.assertIn("the reader of this output takes no more: `headworks runs logs 1` has",
                       self.errors())
-        follower = self.start_unread("runs", "logs", "1", "-f")
+        follower = self.start_flooded("runs", "logs", "1", "-f")
         self.assertEqual(os.read(follower.stdout.fileno(), 4), b"a | ")
         follower.send_signal(signal.SIGINT)
         self.assertEqual(follower.wait(timeout=PATIENCE), OK, self.errors())
 
     def test_second_interrupt_leaves_at_once_while_the_reader_of_the_output_stalls(self):
         self.write("flood.yaml", self.FLOOD % f"trap \"\" TERM; {gate('a')}")
-        process = self.start_unread("run", "flood.yaml")
+        process = self.start_flooded("run", "flood.yaml")
         self.until_exists("a.here")
         process.send_signal(signal.SIGINT)
         self.until(lambda: self.json("runs", "show", "1")["cancel_requested"], "it is heard")

@@ -63,6 +63,12 @@ class RunnerTest(harness.Case):
         self.assertEqual(len(self.lines("a.here")), 2)
         self.assertIsNone(stopped.poll())
 
+    def test_signals_are_heard_while_nobody_reads_the_output(self):
+        self.push("echo hi")
+        runner = self.start_unread("runner", "--queue", "q", "--name", "one", "--state-dir", "one")
+        self.completed()
+        self.leaves(runner, OK)
+
     def test_a_second_signal_hands_back_at_no_cost(self):
         self.push(gated("a"))
         runner = self.runner("one", lease="60s")

@@ -1,5 +1,6 @@
 """`headworks runs`: looking at runs, and changing their course."""
 import json
+import re
 
 import harness
 from harness import (FAILED, NOT_FOUND, OK, REFUSED, USAGE, Case, gate)
@@ -215,9 +216,9 @@ class CommandTest(Case):
         self.engine_up()
         self.until(lambda: self.run_state() == "succeeded", "the engine finishes it")
 
-    def leave_a_run(self):
+    def leave_a_run(self, *args):
         """A run that nobody works on."""
-        runner = self.start("run", "slow.yaml")
+        runner = self.start("run", "slow.yaml", *args)
         self.until_exists("a.here")
         runner.kill()
         runner.wait()
@@ -246,7 +247,7 @@ class CommandTest(Case):
 
     def test_mark_is_not_taken_for_how_the_attempt_ended(self):
         self.hw("run", "bad.yaml", code=FAILED)
-        self.assertRegex(self.hw("runs", "show", "1").stdout, r"(?m)^a +failed +1 +\S+ +exit code 1$")
+        self.assertRegex(self.hw("runs", "show", "1").stdout, r"(?m)^a +failed +1 +\S+ +exit code 1: try$")
         self.hw("runs", "mark", "1", "a", "success")
         self.assertRegex(self.hw("runs", "show", "1").stdout,
                          r"(?m)^a +succeeded +1 +- +marked; its last attempt: exit code 1$")
@@ -291,6 +292,34 @@ class CommandTest(Case):
                           done.stderr)
             self.assertNotIn("task c", done.stdout)
 
+    def test_rerun_names_no_file_that_the_run_may_not_be_of(self):
+        self.hw("run", "bad.yaml", code=FAILED)
+        self.write("fixed", "")
+        other = self.write("other.yaml", OK_FLOW.replace("name: fine", "name: bad"))
+        self.hw("run", other)
+        note = self.hw("runs", "rerun", "1").stderr
+        self.assertIn("workflow bad is another version than run 1 started with, since it was "
+                      f"registered last from {other}: the rerun keeps the version of the run; "
+                      f"`headworks run {other}` starts a new run of that one", note)
+        self.assertNotIn("no longer as it was", note)
+
+    def test_commands_for_a_run_by_another_name_have_that_name(self):
+        file = self.write("bad.yaml", BAD_FLOW)
+        self.hw("run", "bad.yaml", "--name", "special", code=FAILED)
+        self.write("bad.yaml", BAD_FLOW + "  c: {run: echo new}\n")
+        self.assertIn(f"`headworks run {file} --name special` starts a new run",
+                      self.hw("runs", "rerun", "1", code=FAILED).stderr)
+        self.leave_a_run("--name", "odd")
+        self.assertIn(f"`headworks run {self.dir}/slow.yaml --name odd --resume` continues this run",
+                      self.hw("runs", "pause", "@last").stderr)
+
+    def test_run_of_another_file_of_the_name_is_continued_by_the_engine(self):
+        self.leave_a_run()
+        other = self.write("other.yaml", OK_FLOW.replace("name: fine", "name: slow"))
+        self.hw("run", other)
+        self.assertIn("no engine is running on this store: `headworks up` continues all runs",
+                      self.hw("runs", "pause", "1").stderr)
+
     def test_why_of_a_run_explains_all_that_failed(self):
         self.write("two.yaml", """version: 1
 name: two
@@ -322,6 +351,74 @@ tasks:
         self.assertIn("task b of run 1 is upstream_failed", out)
         self.assertIn("upstream task a is failed", out)
         self.assertIn("exit code 1", self.hw("runs", "why", "@last", "a").stdout)
+
+    def test_what_the_timeout_of_the_run_ended_is_told_so(self):
+        self.write("late.yaml", "version: 1\nname: late\ntimeout: 1s\ntasks:\n"
+                                "  slow: {run: sleep 60}\n  after: {run: 'true', needs: [slow]}\n"
+                                "finally:\n  tell:\n    when: run.reason == 'run_timeout'\n"
+                                "    run: echo ${{ run.outcome }} ${{ run.reason }} "
+                                "[${{ run.failed_tasks.join(', ') }}]\n")
+        done = self.hw("run", "late.yaml", code=FAILED)
+        self.assertIn("tell | failed run_timeout []\n", done.stdout)
+        stopped = "the run's timeout of 1.0s (run_timeout)"
+        self.assertRegex(done.stdout, r"task slow cancelled after \S+: " + re.escape(stopped))
+        self.assertIn(f"task after cancelled: {stopped}\n", done.stdout)
+        ended = r"the run's timeout of 1\.0s ended it at \d{4}-\d\d-\d\dT[\d:.]+Z"
+        self.assertRegex(done.stdout, ended)
+        shown = self.hw("runs", "show", "@last").stdout
+        self.assertRegex(shown, ended)
+        self.assertRegex(shown, r"slow +cancelled +\d +\S+ +" + re.escape(stopped))
+        self.assertRegex(shown, r"after +cancelled +0 +- +" + re.escape(stopped))
+        self.assertNotIn("cancel_requested", shown)
+        self.assertRegex(self.hw("runs", "why", "@last").stdout, "run 1 is failed: " + ended)
+        self.assertRegex(self.json("runs", "why", "@last")[0]["why"][0], ended)
+        self.assertIn(f"reason: {stopped}\n", self.hw("runs", "why", "@last", "slow").stdout)
+        self.assertNotIn("cancel_requested", self.hw("runs", "why", "@last", "slow").stdout)
+
+    def test_finally_sees_why_the_run_ended(self):
+        tell = "finally:\n  tell: {run: 'echo [${{ run.outcome }}] [${{ run.reason }}]'}\n"
+        self.write("well.yaml", "version: 1\nname: well\ntasks:\n  a: {run: 'true'}\n" + tell)
+        self.assertIn("tell | [succeeded] []\n", self.hw("run", "well.yaml").stdout)
+        self.write("bad.yaml", "version: 1\nname: bad\ntasks:\n  a: {run: 'false'}\n" + tell)
+        self.assertIn("tell | [failed] []\n", self.hw("run", "bad.yaml", code=FAILED).stdout)
+        self.write("fast.yaml", "version: 1\nname: fast\non_failure: cancel_rest\ntasks:\n"
+                                "  a: {run: 'false'}\n  b: {run: sleep 60}\n" + tell)
+        done = self.hw("run", "fast.yaml", code=FAILED).stdout
+        self.assertIn("tell | [failed] [cancel_rest]\n", done)
+        self.assertRegex(self.hw("runs", "why", "@last").stdout,
+                         "run 3 is failed: a task failed, and on_failure: cancel_rest ended the rest at ")
+        self.write("gate.yaml", f"version: 1\nname: gate\ntasks:\n  a: {{run: '{gate('a')}'}}\n"
+                   + tell)
+        process = self.start("run", "gate.yaml")
+        self.until_exists("a.here")
+        self.hw("runs", "cancel", "@last")
+        self.assertIn("tell | [cancelled] [cancel_requested]\n", self.ends(process, FAILED))
+        self.assertRegex(self.hw("runs", "why", "@last").stdout,
+                         r"run 4 is cancelled: it was cancelled at \d{4}-\S+ by \S+@\S+\n")
+
+    def test_allowed_failure_is_told_with_its_error(self):
+        self.write("may.yaml", "version: 1\nname: may\ntasks:\n"
+                               "  a: {run: 'echo first; echo no such host >&2; exit 3', "
+                               "allow_failure: true}\n  b: {run: 'true', needs: [a]}\n")
+        done = self.hw("run", "may.yaml").stdout
+        self.assertRegex(done, r"task b succeeded.*\n"
+                               r"task a failed \(allowed\): exit code 3 \(try 1 of 1\)\n"
+                               r"  a \| no such host\nrun 1 of may succeeded")
+        self.assertRegex(self.hw("runs", "show", "@last").stdout,
+                         r"a +failed \(allowed\) +1 +\S+ +exit code 3: no such host\n")
+        why = self.hw("runs", "why", "@last").stdout
+        self.assertIn("task a of run 1 is failed (allowed) since ", why)
+        self.assertIn("it may fail (allow_failure): ", why)
+        self.assertIn("last line: no such host\n", why)
+
+    def test_took_spans_all_tries(self):
+        self.write("again.yaml", "version: 1\nname: again\ntasks:\n  a:\n"
+                                 "    run: test \"$HEADWORKS_TRY\" = 3\n"
+                                 "    retry: {max_attempts: 3, backoff: fixed, initial: 600ms, jitter: 0}\n")
+        self.hw("run", "again.yaml")
+        took = re.search(r"\na +succeeded +3 +(\S+)", self.hw("runs", "show", "@last").stdout)[1]
+        self.assertRegex(took, r"^\d+\.\ds$", "two waits of 0.6 s are part of it")
+        self.assertGreater(float(took[:-1]), 1.1)
 
     def test_words_that_runs_are_told_in_are_explained(self):
         self.hw("run", "bad.yaml", code=FAILED)

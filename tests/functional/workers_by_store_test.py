@@ -58,6 +58,13 @@ class WorkersByStoreTest(WorkersCase):
         self.ends(self.engine, OK)
         self.assertEqual(list(self.folder.iterdir()), [])
 
+    def test_signals_are_heard_while_nobody_reads_the_output(self):
+        self.up()
+        worker = self.start_unread("worker", "--name", "w", "--state-dir", "w")
+        self.begin(("a", "echo hi"))
+        self.ended()
+        self.leaves(worker, OK)
+
     def test_the_store_may_be_named(self):
         del self.env["HEADWORKS_STORE"]
         self.engine = self.start("up", "--store", self.store)

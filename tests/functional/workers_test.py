@@ -12,7 +12,7 @@ import time
 
 import harness
 from fault_proxy import FaultProxy
-from harness import OK, REFUSED, ROOT, UNAVAILABLE, USAGE
+from harness import OK, REFUSED, ROOT, TERMINATED, UNAVAILABLE, USAGE
 
 LEASE = 4.0  # seconds; whatever a worker says is heard within a fraction of it
 # Seconds that a network is cut, and that a server is up between two restarts: tools/soak
@@ -349,7 +349,8 @@ class WorkersTest(WorkersCase):
         self.begin(("a", gated("a"), "retry: {max_attempts: 1, max_losses: 1}"))
         self.until_exists("a.here")
         worker.terminate()
-        self.ends(worker, OK)
+        said = self.ends(worker, TERMINATED)
+        self.assertIn("left; 1 task was interrupted and runs again, at no cost\n", said)
         self.write("a.go", "")
         self.worker("next")
         self.ended()
@@ -363,7 +364,7 @@ class WorkersTest(WorkersCase):
         worker.terminate()
         self.until_said(worker, "draining")
         worker.terminate()
-        self.ends(worker, OK)
+        self.ends(worker, TERMINATED)
 
     def test_cancel_reaches_a_task_at_once(self):
         self.lease(60)

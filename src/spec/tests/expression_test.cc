@@ -149,7 +149,7 @@ TEST(Expressions, MessagesSayWhatToWrite) {
       << "it stands there";
   ExpectSays(
       "version: 1\ntasks: {a: {run: x}}\nfinally: {f: {run: x, when: needs.a.state == 'x'}}\n",
-      "a task under finally sees run.outcome and run.failed_tasks instead");
+      "a task under finally sees run.outcome, run.reason and run.failed_tasks instead");
   ExpectSays(
       "version: 1\ntasks: {a: {run: x, when: needs.f.state == 'x'}}\nfinally: {f: {run: x}}\n",
       "that task runs elsewhere, so nothing of it is known here");
@@ -159,6 +159,7 @@ TEST(Expressions, MessagesSayWhatToWrite) {
   ExpectSays(When("${{ params.flag }}"), "leave out ${{ and }}");
   ExpectSays(When("params.n"), "this is int; compare it");
   ExpectSays(When("run.outcome == 'failed'"), "known to tasks under finally only");
+  ExpectSays(When("run.reason == 'run_timeout'"), "known to tasks under finally only");
   ExpectSays("version: 1\nenv: {A: '${{ needs.a.state }}'}\ntasks: {a: {run: x}}\n",
              "needs is known in a task only");
   ExpectSays("version: 1\ntasks:\n  a:\n    run: x\n    when: !params.flag\n", "in quotes");

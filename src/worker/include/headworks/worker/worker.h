@@ -68,6 +68,8 @@ struct WorkerFigures {
   /// Attempts that were stopped because nobody answered for almost a lease, and those that turned
   /// out to be somebody else's.
   std::uint64_t stopped_for_lease = 0, fenced = 0;
+  /// Attempts that had begun and that a drain stopped.
+  std::uint64_t interrupted = 0;
 };
 
 /// One worker: registers, polls for attempts as it has free slots, opens their start gates, runs
