@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -40,13 +41,13 @@ ProcessExecutor::Impl::Impl(ProcessExecutorOptions options, std::unique_ptr<Stat
       folder_(std::move(folder)),
       ports_(ports),
       own_environment_(OwnEnvironment()),
-      supervisor_({.program = options_.supervisor_path,
-                   .lock_file = folder_->LockFile(),
-                   .store_id = options_.store_id,
-                   .lock_wait = options_.lock_wait,
-                   .become_subreaper = options_.become_subreaper,
-                   .places = PlacesOf(options_)},
-                  ports.log),
+      main_({.program = options_.supervisor_path,
+             .lock_file = folder_->LockFile(),
+             .store_id = options_.store_id,
+             .lock_wait = options_.lock_wait,
+             .become_subreaper = options_.become_subreaper,
+             .places = PlacesOf(options_)},
+            ports.log),
       buffer_(std::size_t{256} << 10) {
   std::error_code deleted;
   own_folder_ = std::filesystem::current_path(deleted).string();
@@ -68,8 +69,29 @@ ProcessExecutor::Impl::~Impl() {
 }
 
 Status ProcessExecutor::Impl::Open() {
-  HEADWORKS_TRY(supervisor_.Start());
+  HEADWORKS_TRY(main_.client.Start());
+  HEADWORKS_TRY(BuryEarlier());
   return folder_->Clear();
+}
+
+/// With names of its own, so that a sweep after one supervisor ends nothing of another.
+SupervisorClient::Options ProcessExecutor::Impl::OptionsOfAlone(std::uint32_t slot) const {
+  return {.program = options_.supervisor_path,
+          .lock_file = folder_->LockFile() + fmt::format("-alone-{}", slot),
+          .store_id = fmt::format("{}+{}", options_.store_id, slot),
+          .lock_wait = options_.lock_wait,
+          .become_subreaper = options_.become_subreaper,
+          .places = PlacesOf(options_)};
+}
+
+/// The lowest free slot is taken first, so those that ever were have no gaps.
+Status ProcessExecutor::Impl::BuryEarlier() {
+  for (std::uint32_t slot = 0;; ++slot) {
+    const SupervisorClient::Options options = OptionsOfAlone(slot);
+    if (access(options.lock_file.c_str(), F_OK) != 0) return {};
+    std::vector<supervisor::AttemptKey> none;
+    HEADWORKS_TRY(SupervisorClient(options, ports_.log).Bury(none));
+  }
 }
 
 executor::OfferResult ProcessExecutor::Impl::Offer(const executor::Attempt& attempt,

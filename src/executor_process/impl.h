@@ -8,6 +8,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -26,7 +28,7 @@ namespace headworks::executor_process {
 /// The executor's threads and what they share.
 ///
 /// The *preparer* loads inputs and writes files, so that a slow resolver stalls no output.  The
-/// *loop* owns the supervisor and all pipes; it stores lines and gives verdicts, in that order.
+/// *loop* owns the supervisors and all pipes; it stores lines and gives verdicts, in that order.
 /// *Carriers* copy artifacts on the way from the one to the other, and before the verdict.
 /// Callers only post to them.
 class ProcessExecutor::Impl {
@@ -66,6 +68,13 @@ class ProcessExecutor::Impl {
 
   void KillLocked(Live& live, Duration at);
 
+  struct Supervisor {
+    Supervisor(SupervisorClient::Options options, Logger& log) : client(std::move(options), log) {}
+    SupervisorClient client;
+    bool readable = false;
+    bool watched_for_writing = false;
+  };
+
   struct Running;
   struct Pipe {
     Running* owner = nullptr;
@@ -78,6 +87,7 @@ class ProcessExecutor::Impl {
     Running(executor::Attempt o, std::size_t max_log_bytes)
         : offer(std::move(o)), capture(max_log_bytes) {}
     executor::Attempt offer;
+    Supervisor* supervisor = nullptr;
     AttemptFiles files;
     OutputCapture capture;
     std::unique_ptr<RetryWatch> watch;
@@ -165,13 +175,18 @@ class ProcessExecutor::Impl {
   void HandleMessages();
   void Launch(Prepared prepared);
   void SendStop(const model::AttemptKey& key);
-  void HandleSupervisor();
+  void Handle(Supervisor& supervisor);
+  void Converse();
   void RepeatEnd(const model::AttemptKey& key);
   void Handle(const supervisor::Started& started);
   void Handle(const supervisor::SpawnFailed& failed);
   void Handle(const supervisor::Ended& ended);
   void Handle(Carried carried);
-  void RecoverSupervisor();
+  SupervisorClient::Options OptionsOfAlone(std::uint32_t slot) const;
+  Status BuryEarlier();
+  Result<Supervisor*> SupervisorFor(const executor::Attempt& attempt);
+  void Suspect(const model::AttemptKey& key);
+  void Recover(Supervisor& supervisor);
   void ReadPipe(Pipe& pipe, std::size_t limit);
   void ClosePipe(Pipe& pipe);
   void Watch(int fd, std::uint64_t tag);
@@ -198,7 +213,13 @@ class ProcessExecutor::Impl {
 
   // Loop's own.
   std::stop_token stop_;
-  SupervisorClient supervisor_;
+  Supervisor main_;
+  /// By slot, each with one attempt of a task that lost an earlier one with its supervisor: if it
+  /// was the culprit, it takes no neighbour along again, and if it was a neighbour, no other does.
+  std::map<std::uint32_t, Supervisor> alone_;
+  /// Those tasks, as attempts without epoch; the oldest are forgotten.
+  std::set<model::AttemptKey> suspects_;
+  std::deque<model::AttemptKey> suspects_by_age_;
   Fd epoll_, wake_;
   std::map<supervisor::AttemptKey, std::unique_ptr<Running>> running_;
   std::vector<Running*> unstored_;  // with lines to store
@@ -209,8 +230,6 @@ class ProcessExecutor::Impl {
   std::vector<char> buffer_;
   std::vector<SupervisorEvent> events_;
   bool woken_ = false;
-  bool supervisor_readable_ = false;
-  bool supervisor_watched_for_writing_ = false;
   /// When the log store began to fail; lines wait for it for a while, then they are dropped.
   std::optional<Duration> log_failing_since_;
   std::atomic<std::uint64_t> dropped_lines_ = 0;  // written by the loop alone

@@ -13,8 +13,11 @@
 namespace headworks::executor_process {
 namespace {
 
-constexpr std::uint64_t kWakeTag = 1;
-constexpr std::uint64_t kSupervisorTag = 2;
+constexpr std::uint64_t kWakeTag = 0;
+/// In the tag of a supervisor, an address otherwise; that of a pipe is one without it.
+constexpr std::uint64_t kSupervisorBit = 1;
+/// Beyond it the oldest is taken for harmless again.
+constexpr std::size_t kMaxSuspects = 10'000;
 constexpr int kEventsPerTurn = 64;
 /// Read from one pipe before the others have their turn.
 constexpr std::size_t kReadPerTurn = std::size_t{1} << 20;
@@ -34,21 +37,46 @@ supervisor::AttemptKey WireKey(const model::AttemptKey& key) {
   return {.run = key.run.value, .epoch = key.epoch.value};
 }
 
+std::uint64_t TagOf(const void* supervisor) {
+  return reinterpret_cast<std::uint64_t>(supervisor) | kSupervisorBit;
+}
+
+model::AttemptKey WithoutEpoch(model::AttemptKey key) {
+  key.epoch = {};
+  return key;
+}
+
 }  // namespace
 
 void ProcessExecutor::Impl::RunLoop(const std::stop_token& stop) {
   stop_ = stop;
   epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
   Watch(wake_.get(), kWakeTag);
-  Watch(supervisor_.fd(), kSupervisorTag);
+  Watch(main_.client.fd(), TagOf(&main_));
   while (!stop.stop_requested()) {
     Wait();
     if (woken_) HandleMessages();
-    if (supervisor_readable_) HandleSupervisor();
+    if (main_.readable) Handle(main_);
+    for (auto& [slot, alone] : alone_)
+      if (alone.readable) Handle(alone);
     StoreLines();
     FinishEnded();
-    supervisor_.Flush();
+    Converse();
   }
+}
+
+/// Sends what the supervisors' sockets take, and waits for room for the rest.
+void ProcessExecutor::Impl::Converse() {
+  const auto converse = [&](Supervisor& to) {
+    to.client.Flush();
+    if (to.client.wants_write() == to.watched_for_writing) return;
+    to.watched_for_writing = to.client.wants_write();
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = TagOf(&to)}};
+    if (to.watched_for_writing) event.events |= EPOLLOUT;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, to.client.fd(), &event);
+  };
+  converse(main_);
+  for (auto& [slot, alone] : alone_) converse(alone);
 }
 
 void ProcessExecutor::Impl::Watch(int fd, std::uint64_t tag) {
@@ -59,12 +87,6 @@ void ProcessExecutor::Impl::Watch(int fd, std::uint64_t tag) {
 }
 
 void ProcessExecutor::Impl::Wait() {
-  if (supervisor_.wants_write() != supervisor_watched_for_writing_) {
-    supervisor_watched_for_writing_ = supervisor_.wants_write();
-    epoll_event event{.events = EPOLLIN, .data = {.u64 = kSupervisorTag}};
-    if (supervisor_watched_for_writing_) event.events |= EPOLLOUT;
-    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, supervisor_.fd(), &event);
-  }
   epoll_event events[kEventsPerTurn];
   const int count = epoll_wait(epoll_.get(), events, kEventsPerTurn,
                                held_.empty() ? -1 : static_cast<int>(kHeldRetry.count()));
@@ -74,10 +96,11 @@ void ProcessExecutor::Impl::Wait() {
       std::uint64_t drained = 0;
       [[maybe_unused]] const ssize_t n = read(wake_.get(), &drained, sizeof drained);
       woken_ = true;
-    } else if (tag == kSupervisorTag) {
-      supervisor_readable_ |= (events[i].events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0;
+    } else if ((tag & kSupervisorBit) != 0) {
+      reinterpret_cast<Supervisor*>(tag & ~kSupervisorBit)->readable |=
+          (events[i].events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0;
     } else {
-      // Stays valid for this turn: attempts are only forgotten in FinishEnded.
+      // These stay valid for this turn: attempts are only forgotten in FinishEnded.
       ReadPipe(*reinterpret_cast<Pipe*>(tag), kReadPerTurn);
       if (unstored_bytes_ > kStoreAbove) StoreLines();
     }
@@ -97,7 +120,9 @@ void ProcessExecutor::Impl::HandleMessages() {
     } else if (const auto* stop = std::get_if<Stop>(&message)) {
       SendStop(stop->key);
     } else if (const auto* later = std::get_if<KillLater>(&message)) {
-      supervisor_.KillAt(WireKey(later->key), later->at);
+      const auto running = running_.find(WireKey(later->key));
+      if (running != running_.end() && running->second->supervisor != nullptr)
+        running->second->supervisor->client.KillAt(running->first, later->at);
     } else if (const auto* repeat = std::get_if<Repeat>(&message)) {
       RepeatEnd(repeat->key);
     } else if (auto* carried = std::get_if<Carried>(&message)) {
@@ -147,11 +172,17 @@ void ProcessExecutor::Impl::Launch(Prepared prepared) {
   if (stop != StopCause::kNone) return End(entry, NotStarted(stop));
   if (kill_at && *kill_at <= ports_.clock.Monotonic()) return End(entry, KilledInTime());
   prepared.request.kill_at = kill_at.value_or(Duration(0));
+  auto supervisor = SupervisorFor(prepared.offer);
+  if (!supervisor) {
+    return End(entry,
+               NotNow(model::Reason::kSpawn, supervisor.error().message, ports_.clock.Now()));
+  }
+  entry.supervisor = *supervisor;
   if (ports_.ledger != nullptr) {
     const Status mark = ports_.ledger->MarkStarted(key);
     if (!mark) return End(entry, NotMarked(mark.error(), ports_.clock.Now()));
   }
-  if (const Status status = supervisor_.Spawn(std::move(prepared.request)); !status) {
+  if (const Status status = entry.supervisor->client.Spawn(std::move(prepared.request)); !status) {
     return End(entry,
                Failure(model::Verdict::kFailed, model::Reason::kSpawn, status.error().message));
   }
@@ -163,17 +194,40 @@ void ProcessExecutor::Impl::SendStop(const model::AttemptKey& key) {
   const auto running = running_.find(WireKey(key));
   // While its artifacts are stored, there is nothing to kill: the carrier sees the mark.
   if (running == running_.end() || running->second->outcome) return;
-  supervisor_.Kill(WireKey(key), running->second->offer.task().grace);
+  running->second->supervisor->client.Kill(WireKey(key), running->second->offer.task().grace);
 }
 
-void ProcessExecutor::Impl::HandleSupervisor() {
-  supervisor_readable_ = false;
+/// One for this attempt alone, where its task may be what killed an earlier one.
+Result<ProcessExecutor::Impl::Supervisor*> ProcessExecutor::Impl::SupervisorFor(
+    const executor::Attempt& attempt) {
+  if (!suspects_.contains(WithoutEpoch(attempt.key))) return &main_;
+  std::uint32_t slot = 0;
+  while (alone_.contains(slot)) ++slot;
+  Supervisor& alone = alone_.try_emplace(slot, OptionsOfAlone(slot), ports_.log).first->second;
+  if (Status status = alone.client.Start(); !status) {
+    alone_.erase(slot);
+    return std::move(status).error();
+  }
+  Watch(alone.client.fd(), TagOf(&alone));
+  return &alone;
+}
+
+void ProcessExecutor::Impl::Suspect(const model::AttemptKey& key) {
+  if (!suspects_.insert(WithoutEpoch(key)).second) return;
+  suspects_by_age_.push_back(WithoutEpoch(key));
+  if (suspects_.size() <= kMaxSuspects) return;
+  suspects_.erase(suspects_by_age_.front());
+  suspects_by_age_.pop_front();
+}
+
+void ProcessExecutor::Impl::Handle(Supervisor& supervisor) {
+  supervisor.readable = false;
   events_.clear();
-  const bool alive = supervisor_.Read(events_);
+  const bool alive = supervisor.client.Read(events_);
   for (const SupervisorEvent& event : events_) {
     std::visit([&](const auto& e) { Handle(e); }, event);
   }
-  if (!alive) RecoverSupervisor();
+  if (!alive) Recover(supervisor);
 }
 
 void ProcessExecutor::Impl::Handle(const supervisor::Started& started) {
@@ -264,13 +318,15 @@ void ProcessExecutor::Impl::Finish(Running& running, model::Outcome outcome) {
 }
 
 /// The supervisor was killed: nothing is said about its attempts before all they left is dead.
-void ProcessExecutor::Impl::RecoverSupervisor() {
+void ProcessExecutor::Impl::Recover(Supervisor& supervisor) {
   ports_.log.Error("the supervisor died; killing what it left", {});
   std::vector<supervisor::AttemptKey> lost;
   while (true) {
-    const Status status = supervisor_.Recover(lost);
+    const Status status =
+        &supervisor == &main_ ? supervisor.client.Recover(lost) : supervisor.client.Bury(lost);
     for (const supervisor::AttemptKey& key : std::exchange(lost, {})) {
       if (const auto running = running_.find(key); running != running_.end()) {
+        Suspect(running->second->offer.key);
         End(*running->second, Lost("the supervisor was killed; no process of it is left"));
       }
     }
@@ -281,8 +337,12 @@ void ProcessExecutor::Impl::RecoverSupervisor() {
     std::this_thread::sleep_for(kRecoverRetry);
     if (stop_.stop_requested()) return;
   }
-  supervisor_watched_for_writing_ = false;
-  Watch(supervisor_.fd(), kSupervisorTag);
+  supervisor.watched_for_writing = false;
+  if (&supervisor == &main_) return Watch(main_.client.fd(), TagOf(&main_));
+  for (const auto& [key, running] : running_)
+    if (running->supervisor == &supervisor)
+      End(*running, NotNow(model::Reason::kSpawn, "its supervisor was killed before it was told",
+                           ports_.clock.Now()));
 }
 
 /// Reads up to `limit` bytes; at the end of file the pipe is closed.
@@ -394,6 +454,7 @@ void ProcessExecutor::Impl::FinishEnded() {
   if (finished.empty()) return;
   for (Running* running : finished) {
     Report(running->offer, running->files, *std::move(running->outcome));
+    std::erase_if(alone_, [&](const auto& entry) { return &entry.second == running->supervisor; });
     running_.erase(WireKey(running->offer.key));
   }
   sink_->CapacityChanged();

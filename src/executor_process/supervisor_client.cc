@@ -100,14 +100,8 @@ Status SupervisorClient::Start() {
   if (options_.become_subreaper && prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     return Unavailable("cannot become the parent of orphaned processes", errno);
   }
-  HEADWORKS_ASSIGN(const Fd lock, TakeLock());
-  group_ = ReadHolder(lock.get()).group;
-  // All its members will be killed: nothing but a group of this store will do.
-  if (!wire::IsGroupOf(group_, options_.store_id)) group_.clear();
-  HEADWORKS_TRY(Sweep({}));
-  wire::RemoveGroup(group_);
-  group_ = wire::MakeGroup(options_.places, options_.store_id);
-  HEADWORKS_TRY(Launch(lock));
+  std::vector<wire::AttemptKey> lost;
+  HEADWORKS_TRY(Recover(lost));
   log_.Info("the supervisor is ready",
             {{"pid", fmt::to_string(pid_)}, {"control_group", group_.empty() ? "none" : group_}});
   return {};
@@ -342,21 +336,34 @@ bool SupervisorClient::Read(std::vector<SupervisorEvent>& events) {
   }
 }
 
-Status SupervisorClient::Recover(std::vector<supervisor::AttemptKey>& lost) {
+Result<Fd> SupervisorClient::Clear(std::vector<wire::AttemptKey>& lost) {
   socket_.Close();
   if (pid_ > 0) waitpid(std::exchange(pid_, -1), nullptr, 0);
   std::vector<pid_t> sessions;
   for (const auto& [attempt, pid] : live_) {
     if (pid > 0) sessions.push_back(pid);
   }
-  HEADWORKS_ASSIGN(const Fd lock, TakeLock());
+  HEADWORKS_ASSIGN(Fd lock, TakeLock());
+  if (group_.empty()) group_ = ReadHolder(lock.get()).group;
+  // All its members will be killed: nothing but a group of this store will do.
+  if (!wire::IsGroupOf(group_, options_.store_id)) group_.clear();
   HEADWORKS_TRY(Sweep(sessions));
   for (const auto& [attempt, pid] : live_) lost.push_back(attempt);
   live_.clear();
-  // Made anew: it was killed.
   wire::RemoveGroup(group_);
-  if (!group_.empty()) group_ = wire::MakeGroup(options_.places, options_.store_id);
+  return lock;
+}
+
+Status SupervisorClient::Recover(std::vector<wire::AttemptKey>& lost) {
+  HEADWORKS_ASSIGN(const Fd lock, Clear(lost));
+  // Made anew: it was killed.
+  group_ = wire::MakeGroup(options_.places, options_.store_id);
   return Launch(lock);
+}
+
+Status SupervisorClient::Bury(std::vector<wire::AttemptKey>& lost) {
+  HEADWORKS_TRY(Clear(lost));
+  return {};
 }
 
 }  // namespace headworks::executor_process

@@ -89,6 +89,8 @@ class SupervisorClient {
   /// `lost` receives the attempts that it was told of and did not report, once nothing of them is
   /// left; requests that were not sent yet go to the new one.  After an error: call it again.
   Status Recover(std::vector<supervisor::AttemptKey>& lost);
+  /// As Recover, and no other is started.  Also for what an earlier engine's supervisor left.
+  Status Bury(std::vector<supervisor::AttemptKey>& lost);
 
   pid_t pid() const { return pid_; }
 
@@ -101,6 +103,7 @@ class SupervisorClient {
   };
 
   Result<Fd> TakeLock();
+  Result<Fd> Clear(std::vector<supervisor::AttemptKey>& lost);
   Status Sweep(const std::vector<pid_t>& sessions);
   Status Launch(const Fd& lock);
   void NoteHolder(const Fd& lock);

@@ -164,6 +164,28 @@ TEST_F(EngineDeath, WhereBothDiedTheGroupKnowsWhoShedTheMark) {
   EXPECT_FALSE(Alive(aside));
 }
 
+TEST_F(EngineDeath, WhatHadASupervisorOfItsOwnIsEndedToo) {
+  for (const bool both : {false, true}) {
+    StartEngine(0, {"[ -e " + File("once") + " ] || { : > " + File("once") +
+                    "; kill -9 $PPID; exec sleep 1000; }\n" + Tree()});
+    const std::vector<pid_t> pids = TreePids();
+    const pid_t alone = PidFrom(folder_.path() + "/state/supervisor.lock-alone-0");
+    ASSERT_TRUE(Alive(alone));
+    if (both) {
+      ASSERT_EQ(kill(engine_, SIGSTOP), 0);
+      ASSERT_EQ(waitpid(engine_, nullptr, WUNTRACED), engine_);
+      ASSERT_EQ(kill(alone, SIGKILL), 0);
+      ASSERT_TRUE(WaitUntil([&] { return !Alive(alone); }));
+    }
+    KillEngine();
+    Open();
+    for (const pid_t pid : pids) EXPECT_FALSE(Alive(pid)) << both;
+    EXPECT_TRUE(IsLost(Earlier(101)));
+    executor_.reset();
+    for (const char* file : {"once", "aside", "child", "main"}) fs::remove(File(file));
+  }
+}
+
 TEST_F(EngineDeath, NothingOfAnotherStoreIsTouched) {
   StartEngine(1'000, {Tree()});
   const std::vector<pid_t> pids = TreePids();

@@ -5,9 +5,12 @@
 #include "tests/harness.h"
 
 // An engine to be killed: `executor_process_engine FOLDER GRACE_MS SCRIPT...` starts one attempt
-// per script (epochs 1, 2, ...) on the executor of FOLDER, then waits for its end by force.
+// per script (epochs 1, 2, ...) on the executor of FOLDER, and another (epoch + 100) when it ends,
+// then waits for its own end by force.
 namespace headworks::executor_process::testing {
 namespace {
+
+constexpr std::int64_t kAgain = 100;
 
 int RunEngine(int argc, char** argv) {
   SystemClock clock;
@@ -26,11 +29,15 @@ int RunEngine(int argc, char** argv) {
                                                         .log = log,
                                                         .ledger = ledger->get()});
   if (!executor || !(*executor)->Start(sink)) return 1;
-  for (int i = 3; i < argc; ++i) {
-    model::Task task = Shell(argv[i]);
+  const auto offer = [&](int script, std::int64_t epoch) {
+    model::Task task = Shell(argv[script]);
     task.grace = std::chrono::milliseconds(std::atoi(argv[2]));
-    (*executor)->Offer(AttemptOf(1, i - 2, task, folder));
-  }
+    (*executor)->Offer(AttemptOf(1, epoch, task, folder));
+  };
+  sink.OnEnded([&](const model::AttemptKey& key) {
+    offer(static_cast<int>(key.epoch.value % kAgain) + 2, key.epoch.value + kAgain);
+  });
+  for (int i = 3; i < argc; ++i) offer(i, i - 2);
   while (true) pause();
 }
 

@@ -40,6 +40,10 @@ class Tree : public ExecutorTest, public ::testing::WithParamInterface<By> {
     std::erase_if(places, [](const auto& place) { return place.version != 1; });
     return places;
   }
+  bool Ended(const executor::Attempt& attempt) {
+    const auto answer = executor_->Inspect({{attempt}});
+    return std::holds_alternative<executor::Ended>(answer->front());
+  }
   std::string File(const std::string& name) const { return folder_.path() + "/" + name; }
   /// A script that leaves its pid in a file, then sleeps.
   std::string Sleeper(const std::string& file) const {
@@ -224,6 +228,47 @@ TEST_P(Tree, AKilledSupervisorLeavesNothingAndIsReplaced) {
   const model::Outcome next = Run(Shell("true"));
   EXPECT_EQ(next.verdict, Verdict::kSucceeded) << next.error;
   EXPECT_NE(PidFrom(folder_.path() + "/state/supervisor.lock"), supervisor);
+}
+
+TEST_P(Tree, WhatKillsItsSupervisorTakesItsNeighboursAlongOnce) {
+  // Of many runs: what is lost is offered again, under the next epoch.
+  constexpr std::int64_t kPoison = 100;
+  constexpr int kNeighbours = 8;
+  std::map<std::int64_t, int> losses;
+  std::map<std::int64_t, executor::Attempt> neighbours;
+  const auto offer = [&](std::int64_t run, const std::string& script) {
+    auto attempt = AttemptOf(run, ++last_epoch_, Shell(script), folder_.path());
+    EXPECT_EQ(executor_->Offer(attempt).disposition, model::Disposition::kDispatched);
+    return attempt;
+  };
+  const auto sleep = [&](std::int64_t run) {
+    neighbours[run] = offer(run, "exec sleep 1000");
+    ASSERT_TRUE(sink_.AwaitStarted(neighbours[run].key));
+  };
+  for (int run = 1; run <= kNeighbours; ++run) sleep(run);
+  for (int loss = 0; loss < 6; ++loss) {
+    const auto poison =
+        offer(kPoison, "setsid sh -c '" + Sleeper("aside") + "' &\nwhile ! [ -e " + File("aside") +
+                           " ]; do sleep 0.01; done\n" + "kill -9 $PPID; exec sleep 1000");
+    EXPECT_EQ(sink_.Await(poison.key).verdict, Verdict::kLost);
+    EXPECT_FALSE(Alive(PidFrom(File("aside"))));
+    unlink(File("aside").c_str());
+    for (int run = 1; run <= kNeighbours; ++run) {
+      if (!Ended(neighbours[run])) continue;
+      EXPECT_EQ(sink_.Await(neighbours[run].key).verdict, Verdict::kLost);
+      ++losses[run];
+      sleep(run);
+    }
+  }
+  for (int run = 1; run <= kNeighbours; ++run) EXPECT_EQ(losses[run], 1) << "run " << run;
+  // Those that were hurt are under supervisors of their own; that of a stranger is not theirs.
+  const auto stranger = offer(kPoison + 1, "kill -9 $PPID; exec sleep 1000");
+  EXPECT_EQ(sink_.Await(stranger.key).verdict, Verdict::kLost);
+  for (int run = 1; run <= kNeighbours; ++run) EXPECT_FALSE(Ended(neighbours[run]));
+  executor_->Cancel(neighbours[1].key);
+  EXPECT_EQ(sink_.Await(neighbours[1].key).verdict, Verdict::kCancelled);
+  EXPECT_EQ(Run(AttemptOf(1, ++last_epoch_, Shell("true"), folder_.path())).verdict,
+            Verdict::kSucceeded);
 }
 
 TEST_P(Tree, ATermToTheSupervisorIsNotItsEnd) {

@@ -67,7 +67,8 @@ struct ProcessPorts {
       {};
 };
 
-/// Runs shell scripts and commands as processes of this host, under one supervisor process.
+/// Runs shell scripts and commands as processes of this host, under a supervisor process; a task
+/// that was lost with one has one of its own then.
 ///
 /// A task sees: the environment that its workflow and its env_files name and nothing else (of this
 /// process's own never HEADWORKS_*_TOKEN, which are credentials), HEADWORKS_INPUT (a JSON file, the
