@@ -47,6 +47,16 @@ Status MakeCanonical(WorkflowDefinition& definition) {
   return {};
 }
 
+/// What a need that is no id looks like.
+std::string_view HintOfNeed(std::string_view need) {
+  if (need.ends_with(']') && need.find('[') != std::string_view::npos)
+    return "; a need names a task without brackets, and means the combinations of its matrix that "
+           "agree with those of this task";
+  if (need.find_first_of(", ") != std::string_view::npos)
+    return "; several are written as a list, e.g. [a, b]";
+  return "; name a task of this workflow";
+}
+
 /// What a task of `role` has instead of a need of another section.
 std::string_view InsteadOfNeed(TaskRole role) {
   switch (role) {
@@ -129,7 +139,7 @@ void GraphBuilder::ReportUnknown(const Task& task, std::size_t need) {
   }
   faults_.Add("HW1105", fmt::format("{}.needs[{}]", TaskField(task), need),
               fmt::format("there is no task {}{}", QuoteJson(task.needs[need]),
-                          hint.empty() ? "; name a task of this workflow" : hint));
+                          hint.empty() ? HintOfNeed(task.needs[need]) : hint));
 }
 
 void GraphBuilder::ResolveNeeds(std::uint32_t no) {

@@ -16,6 +16,7 @@
 #include "headworks/expr/template.h"
 #include "headworks/spec/params.h"
 #include "param_value.h"
+#include "quoting.h"
 #include "scalar_place.h"
 #include "workflow_reader.h"
 
@@ -79,6 +80,7 @@ class ExpressionChecker {
   /// What the fault's name makes one think of, behind a semicolon, or to say instead of it; empty =
   /// nothing.
   std::string Hint(const ExpressionUse& use, std::string_view text, const expr::Fault& fault) const;
+  std::string CommentHint(NodeNo no) const;
   bool Charge(NodeNo no);
 
   const WorkflowDraft& draft_;
@@ -154,6 +156,9 @@ std::string ExpressionChecker::Hint(const ExpressionUse& use, std::string_view t
                ? "; files are there once the task runs, and its conditions are asked before: let "
                  "the needed task say it by its output"
                : "; the needed task declares none";
+  if (use.task != kNoTask && name == "matrix" && !before.ends_with('.'))
+    return "the task has no matrix; give it one, or read the one of a task that it needs, "
+           "needs.ID.matrices";
   if (use.task == kNoTask && (name == "needs" || name == "matrix"))
     return fmt::format("; {} is known in a task only", name);
   if (before.ends_with("run.") && name == "dir")
@@ -166,11 +171,27 @@ std::string ExpressionChecker::Hint(const ExpressionUse& use, std::string_view t
   return "";
 }
 
+/// Where YAML took the end of an expression for a comment.
+std::string ExpressionChecker::CommentHint(NodeNo no) const {
+  const std::string_view text = tree_.Text(no);
+  const std::size_t open = text.rfind("${{");
+  if (!tree_[no].plain || open == text.npos || text.find("}}", open) != text.npos) return "";
+  const std::string_view line = source_.Line(tree_[no].place.line);
+  if (line.find(" #") == line.npos) return "";
+  const std::string mended = WithQuotes(line);
+  return mended.empty() ? ""
+                        : fmt::format(
+                              "' #' begins a comment, also within ${{{{ }}}}; put the text "
+                              "into quotes: {}",
+                              mended);
+}
+
 void ExpressionChecker::Add(const ExpressionUse& use, NodeNo no,
                             const std::vector<expr::Fault>& faults) {
   const std::string_view text = tree_.Text(no);
   for (const expr::Fault& fault : faults) {
-    const std::string hint = Hint(use, text, fault);
+    const std::string hint =
+        fault.kind == expr::FaultKind::kSyntax ? CommentHint(no) : Hint(use, text, fault);
     source_.Add(CodeOf(fault.kind), PlaceInScalar(source_, tree_[no].place, text, fault.offset),
                 hint.empty() || hint.starts_with(';') ? fault.message + hint : hint);
   }

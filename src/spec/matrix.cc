@@ -32,7 +32,7 @@ std::string Written(const json::value& value) {
 /// The value of another type that reads like `value`, as 3.1 and "3.1" do; nullptr = none.
 const json::value* LookAlike(const json::value& value, const std::vector<json::value>& values) {
   const auto found = std::ranges::find_if(values, [&](const json::value& other) {
-    return !(other == value) && Show(other) == Show(value);
+    return other.kind() != value.kind() && !(other == value) && Show(other) == Show(value);
   });
   return found == values.end() ? nullptr : &*found;
 }
@@ -40,6 +40,8 @@ const json::value* LookAlike(const json::value& value, const std::vector<json::v
 /// The one of `known` that `word` is a slip of: a letter too many or too few, or some in another
 /// order.  Another number (gcc-13) or letter (arm64, amd64) as likely makes another value.
 std::string_view SlipOf(std::string_view word, std::span<const std::string_view> known) {
+  constexpr std::size_t kMostKnown = 100;  // a file may have very many words to compare
+  if (known.size() > kMostKnown) return "";
   const std::string_view nearest = NearestWord(word, known);
   const auto letters = [](std::string_view text) {
     std::string lower(text);
@@ -54,6 +56,14 @@ std::string_view SlipOf(std::string_view word, std::span<const std::string_view>
   const std::string a = letters(word), b = letters(nearest);
   const bool slip = a == b || (a.size() != b.size() && without_digits(a) != without_digits(b));
   return slip && nearest != word ? nearest : "";
+}
+
+/// As they stand in ids.
+std::vector<std::string> TextsOf(const std::vector<json::value>& values) {
+  std::vector<std::string> texts;
+  texts.reserve(values.size());
+  for (const json::value& value : values) texts.push_back(Show(value));
+  return texts;
 }
 
 /// "a, b, c, ..."
@@ -86,12 +96,6 @@ class MatrixReader {
   struct Axis {
     std::string name;
     std::vector<json::value> values;
-
-    std::vector<std::string> Texts() const {
-      std::vector<std::string> texts;
-      for (const json::value& value : values) texts.push_back(Show(value));
-      return texts;
-    }
   };
 
   void Fault(std::string_view code, NodeNo no, std::string message) {
@@ -123,6 +127,7 @@ class MatrixReader {
   bool IsAxis(std::string_view name) const { return FindAxis(name) != nullptr; }
   std::vector<std::string> AxisNames() const {
     std::vector<std::string> names;
+    names.reserve(axes_.size());
     for (const Axis& axis : axes_) names.push_back(axis.name);
     return names;
   }
@@ -295,7 +300,7 @@ bool MatrixReader::IsOfList(NodeNo key, NodeNo value_no, const json::value& valu
   if (std::ranges::find(axis->values, value) != axis->values.end()) return true;
   // What could not be read has its fault already.
   if (value.is_null() || IsLookAlike(*axis, value_no, value)) return false;
-  const std::vector<std::string> texts = axis->Texts();
+  const std::vector<std::string> texts = TextsOf(axis->values);
   const std::string hint = DidYouMean(Show(value), ViewsOf(texts));
   Fault("HW1016", value_no,
         fmt::format("{} is never {}{}", name, Show(value),
@@ -321,7 +326,7 @@ void MatrixReader::CheckFurther(NodeNo no, const json::object& entry) {
         std::ranges::find(axis->values, value) != axis->values.end() ||
         IsLookAlike(*axis, tree_.Value(no, i), value))
       continue;
-    const std::vector<std::string> texts = axis->Texts();
+    const std::vector<std::string> texts = TextsOf(axis->values);
     if (const std::string_view meant = SlipOf(Show(value), ViewsOf(texts)); !meant.empty())
       source_.Warn("HW1017", tree_[tree_.Value(no, i)].place,
                    fmt::format("this makes a further combination, with {} for {}, did you mean "
@@ -510,6 +515,7 @@ void Expander::SayThatAllAreNeeded(const model::Task& task, const Matrix& own,
   std::string hint;
   for (const std::string& axis : shared) {
     std::vector<json::value> values;
+    values.reserve(needed.combinations.size());
     for (const json::object& other : needed.combinations) values.push_back(other.at(axis));
     const json::value& value = combination.at(axis);
     if (std::ranges::find(values, value) != values.end()) continue;
@@ -518,8 +524,7 @@ void Expander::SayThatAllAreNeeded(const model::Task& task, const Matrix& own,
                          fmt::format("{} would need all of {}: {} is {} here and {} there; write "
                                      "both in one way",
                                      task.id, group, axis, Written(value), Written(*other)));
-    std::vector<std::string> texts;
-    for (const json::value& other : values) texts.push_back(Show(other));
+    const std::vector<std::string> texts = TextsOf(values);
     if (hint.empty()) hint = DidYouMean(Show(value), ViewsOf(texts));
   }
   source_.Warn("HW1017", place,

@@ -12,6 +12,7 @@
 #include "headworks/base/text.h"
 #include "headworks/base/time.h"
 #include "headworks/model/artifact.h"
+#include "quoting.h"
 #include "yaml_value.h"
 
 /// Values, whatever key they stand behind.
@@ -20,9 +21,14 @@ namespace headworks::spec {
 void Reader::WrongType(NodeNo no, std::string_view wanted) {
   // What to do comes last.
   const std::size_t end = std::min(wanted.find(';'), wanted.size());
-  Fault(
-      "HW1009", no,
-      fmt::format("{}, not {}{}", wanted.substr(0, end), Describe(tree_, no), wanted.substr(end)));
+  std::string hint(wanted.substr(end));
+  // A text that its ': ' made a map of.
+  if (Is(no, Kind::kMap) && tree_[no].size == 1 &&
+      tree_.Text(tree_.Key(no, 0)).find(' ') != std::string_view::npos)
+    if (const std::string mended = WithQuotes(source_.Line(tree_[no].place.line)); !mended.empty())
+      hint = "; text with ': ' in it needs quotes; write " + mended;
+  Fault("HW1009", no,
+        fmt::format("{}, not {}{}", wanted.substr(0, end), Describe(tree_, no), hint));
 }
 
 namespace {

@@ -146,9 +146,13 @@ std::string ReferencePage() {
       "- `true` and `false` are booleans. Where the type is taken from the value (a parameter's\n"
       "  default, a value of a matrix), what older YAML reads differently is refused without "
       "quotes:\n"
-      "  `yes`, `no`, `on`, `off`, `010`, `0b11`, `1_000`, `1:30`, `2026-01-31`; so is a fraction "
-      "that ends\n"
-      "  in 0, such as 3.10, which is the number 3.1.\n",
+      "  `yes`, `no`, `on`, `off`, `010`, `0b11`, `1_000`, `1:30`, `2026-01-31`; so is a number "
+      "whose\n"
+      "  last 0 would be lost: `3.10`, which is 3.1, and in a matrix, where numbers become ids, "
+      "`2.0`, "
+      "too.\n"
+      "  As a default `2.0` declares a number, and where a number is declared any spelling is "
+      "taken.\n",
       List(TypeNames()));
   page +=
       "\n## Reserved keys\n\n"

@@ -560,8 +560,14 @@ TaskDraft Reader::ReadTask(NodeNo key, NodeNo value) {
     return task;
   }
   task.action = model::ShellAction{.script = "true", .shell = {}};
+  const std::vector<std::string_view> names = NamesOf<TaskDraft>();
   if (Is(value, Kind::kNull))
     CheckActions(key, value, task);
+  else if (std::ranges::find(names, tree_.Text(key)) != names.end())
+    Fault("HW1009", key,
+          fmt::format("{} stands where the id of a task belongs; write `build: {{run: make}}`, or "
+                      "indent it below the id of its task",
+                      QuoteJson(tree_.Text(key))));
   else
     WrongType(value, "a task is a map, e.g. {run: \"echo hello\"}");
   return task;

@@ -12,6 +12,7 @@
 #include "headworks/base/check.h"
 #include "headworks/base/json.h"
 #include "headworks/spec/workflow_file.h"
+#include "quoting.h"
 #include "surrogates.h"
 
 namespace headworks::spec {
@@ -399,9 +400,9 @@ bool IsFirstColon(Place place, Source& source) {
 /// where the innermost one was opened.
 std::string HintOfFlow(Place& place, std::optional<Place> open, Source& source) {
   const std::string_view line = source.Line(place.line);
-  if (const std::size_t at = line.find("${{"); at != std::string_view::npos) {
-    place.byte = static_cast<std::uint32_t>(at);
-    return "within { } and [ ] a text with ${{ }} needs quotes";
+  if (const std::string mended = WithQuotesInBrackets(line); !mended.empty()) {
+    place.byte = static_cast<std::uint32_t>(line.find("${{"));
+    return "within { } and [ ] a text with ${{ }} needs quotes; write " + mended;
   }
   const std::string_view rest = line.substr(std::min<std::size_t>(place.byte, line.size()));
   if (rest.starts_with('}') || rest.starts_with(']')) return "another bracket was opened last";
@@ -439,9 +440,13 @@ std::string HintOf(const yaml_parser_t& parser, Place& place, Place context_plac
   }
   if (context.ends_with(" tag"))
     return "if an expression that begins with ! is meant, put all of it in quotes";
-  if (problem == "mapping values are not allowed in this context" ||
-      problem == "found unexpected ':'")
-    return "text with ': ' in it needs quotes, or a block after |";
+  const bool of_colon = problem == "mapping values are not allowed in this context" ||
+                        problem == "found unexpected ':'";
+  const bool of_expression = line.find("${{") != line.npos && line.find(": ") != line.npos;
+  if (of_colon || of_expression)
+    if (const std::string mended = WithQuotes(line); !mended.empty())
+      return "text with ': ' in it needs quotes, or a block after |; write " + mended;
+  if (of_colon) return "text with ': ' in it needs quotes, or a block after |";
   if (problem.starts_with("did not find expected key") ||
       problem.starts_with("did not find expected '-'") || problem.ends_with("<document start>"))
     return line.find('"') != std::string_view::npos || line.find('\'') != std::string_view::npos

@@ -384,6 +384,24 @@ TEST(WorkflowFile, ANeedAcrossSectionsSaysWhatToDoInstead) {
     EXPECT_NE(message.find(says), std::string::npos) << message;
 }
 
+TEST(WorkflowFile, WhatIsWrittenElsewhereIsUnderstood) {
+  const auto says = [](std::string_view text, std::string_view what) {
+    const std::string message = MessageOf(fmt::format("version: 1\n{}", text));
+    EXPECT_NE(message.find(what), std::string::npos) << message;
+  };
+  const std::string a = "tasks:\n  a: {run: x, matrix: {os: [linux]}}\n  b: {run: x, ";
+  says(a + "needs: 'a, c'}\n", "no task \"a, c\"; several are written as a list, e.g. [a, b]");
+  says(a + "needs: a c}\n", "no task \"a c\"; several are written as a list");
+  says(a + "needs: ['a[linux]']}\n", "a need names a task without brackets");
+  says(a + "needs: a, env: {X: '${{ matrix.os }}'}}\n",
+       "the task has no matrix; give it one, or read the one of a task that it needs");
+  says(a + "downstream: a}\n", "\"downstream\"; write needs in the task that comes later");
+  says("params: {p: {options: [a]}}\ntasks: {a: {run: x}}\n", "did you mean 'enum'?");
+  says("tasks: {a: {run: x}}\nfinally: {run: echo done}\n",
+       "3:11: HW1009 \"run\" stands where the id of a task belongs");
+  says("tasks:\n  a:\n  run: x\n", "4:3: HW1009 \"run\" stands where the id of a task belongs");
+}
+
 TEST(WorkflowFile, NameOfTheFileMustDoOrANameBeGiven) {
   const std::string_view text = "version: 1\ntasks: {a: {run: x}}\n";
   EXPECT_EQ(ParseWorkflow(text, "/x/daily.report.yaml", "")->name.workflow, "daily.report");

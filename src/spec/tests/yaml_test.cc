@@ -3,6 +3,7 @@
 
 #include "headworks/base/json.h"
 #include "headworks/spec/workflow_file.h"
+#include "parse.h"
 #include "source.h"
 #include "yaml_tree.h"
 #include "yaml_value.h"
@@ -156,6 +157,38 @@ TEST(Yaml, AliasesThatMultiplyAreRefused) {
   std::string texts = "- &a " + std::string(1'000'000, 'x') + "\n";
   for (int i = 0; i < 600; ++i) texts += "- *a\n";
   EXPECT_TRUE(Json(texts).ends_with(" HW1003")) << Json(texts).substr(0, 100);
+}
+
+TEST(Yaml, TextThatNeedsQuotesIsShownWithThem) {
+  const auto says = [](std::string_view line, std::string_view mended) {
+    const std::string message = MessageOf(fmt::format(
+        "version: 1\nparams: {{who: x}}\ntasks:\n  b: {{run: x}}\n  a:\n    {}\n", line));
+    EXPECT_NE(message.find(fmt::format("{}\n", mended)), std::string::npos) << message;
+  };
+  says("run: echo ${{ true ? \"x\" : \"y\" }} done",
+       "needs quotes, or a block after |; write run: 'echo ${{ true ? \"x\" : \"y\" }} done'");
+  says("when: true ? true : false", "write when: 'true ? true : false'");
+  says("run: ${{ \"it's: \" + params.who }} # tell",
+       "write run: '${{ \"it''s: \" + params.who }}' # tell");
+  says("run: echo error: bad", "write run: 'echo error: bad'");
+  says("exec:\n      - echo\n      - ${{ true ? \"x\" : \"y\" }}",
+       "write - '${{ true ? \"x\" : \"y\" }}'");
+  says("exec:\n      - echo\n      - ${{ true ? 1 : 2 }}", "write - '${{ true ? 1 : 2 }}'");
+  says("exec:\n      - echo hello: you", "write - 'echo hello: you'");
+  says("when:\n      - params.who == 'x' ? true : false",
+       "write - 'params.who == ''x'' ? true : false'");
+  says("exec: [echo, ${{ run.id }}, b ${{ params.who }} c]",
+       "within { } and [ ] a text with ${{ }} needs quotes; write exec: [echo, '${{ run.id }}', 'b "
+       "${{ params.who }} c']");
+  says("env: {A: 'x ${{ run.id }}', X: ${{ true ? \"x\" : \"y\" }}, B: c}",
+       "write env: {A: 'x ${{ run.id }}', X: '${{ true ? \"x\" : \"y\" }}', B: c}");
+  says("run: echo ${{ \"a #b\" }}",
+       "' #' begins a comment, also within ${{ }}; put the text into quotes: run: 'echo ${{ \"a "
+       "#b\" }}'");
+  const std::string blank(200, ' ');
+  EXPECT_EQ(MessageOf("version: 1\ntasks:\n  a:\n    run: x" + blank + ": y\n").find("write"),
+            std::string::npos)
+      << "too long to show";
 }
 
 TEST(Explain, KnowsEveryCodeOnceAscending) {
