@@ -254,6 +254,11 @@ class QueueTest(harness.Case):
         said = self.hw("queue", "pull", "mail", "--wait", "1ms", code=UNAVAILABLE).stderr
         self.assertIn("locked", said, "its wait is over")
 
+    def test_text_without_quotes_is_told_about_them(self):
+        said = self.hw("queue", "push", "mail", "hello", code=USAGE).stderr
+        self.assertIn("a text has quotes of its own in JSON: '\"hello\"'", said)
+        self.assertNotIn("quotes", self.hw("queue", "push", "mail", '{"a"', code=USAGE).stderr)
+
     def test_queue_that_is_not_there_is_said_so(self):
         self.hw("queue", "push", "mail", "1")
         for command in (["ack", "mial", "1-1"], ["nack", "mial", "1-1"], ["extend", "mial", "1-1"],
