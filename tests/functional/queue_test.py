@@ -113,7 +113,7 @@ class QueueTest(harness.Case):
         # Any age is no filter.
         for command in ("purge", "redrive"):
             said = self.hw("queue", command, "mail", "--older-than", "0s", code=USAGE).stderr
-            self.assertIn("say which: ids, a filter, or --all", said)
+            self.assertIn("say --all if that is meant", said)
         self.assertEqual(self.queue("purge", "mail", "--state", "dead")["items"], 2)
         self.hw("queue", "purge", "mail", "--state", "processing", code=USAGE)
         self.hw("queue", "list", "mail", "--state", "lost", code=USAGE)
