@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <climits>
 #include <memory>
 #include <sstream>
@@ -16,6 +17,7 @@
 #include "runner_commands.h"
 #include "templates.h"
 #include "worker_command_line.h"
+#include "workflow_file.h"
 
 namespace headworks::cli {
 namespace {
@@ -530,16 +532,60 @@ std::string GroupsWith(const CommandNode& tree, std::string_view word) {
   return all;
 }
 
-/// What is likely meant where the parser only says that something does not fit.
+std::string NamesOf(const CommandNode& node) {
+  std::string names;
+  for (const CommandNode& command : node.commands)
+    names += (names.empty() ? "" : ", ") + command.name;
+  return names;
+}
+
+/// What is likely meant by a word that is no command of `path`.
+std::string NoSuchCommand(const CommandNode& tree, const CommandNode& node, const std::string& path,
+                          const std::string& word) {
+  std::string meant;
+  if (word == "help") meant = fmt::format("`{} --help`", path);
+  if (&node == &tree) {
+    if (word == "version") meant = "`headworks --version`";
+    if (IsWorkflowFileName(word)) meant = fmt::format("`headworks run {}`", word);
+    if (meant.empty()) meant = GroupsWith(tree, word);
+  }
+  if (!meant.empty())
+    return fmt::format("{} has no command '{}', did you mean {}?", path, word, meant);
+  std::vector<std::string_view> known;
+  known.reserve(node.commands.size());
+  for (const CommandNode& command : node.commands) known.push_back(command.name);
+  const std::string near = DidYouMean(word, known);
+  return fmt::format("{} has no command '{}'{}", path, word,
+                     near.empty() ? "; it has " + NamesOf(node) : near);
+}
+
+/// What the parser says, with the command that it is about.
+std::string Name(const CommandNode& node, const std::string& path, const std::string& message) {
+  if (message.starts_with("A subcommand is required"))
+    return fmt::format("{} needs a command: {}", path, NamesOf(node));
+  if (message.ends_with(" is required")) return fmt::format("{}: {}", path, message);
+  if (!message.contains("not expected: ")) return message;
+  const std::string extra = message.substr(message.find(": ") + 2);
+  return fmt::format("{} does not take '{}'{}", path, extra,
+                     path == "headworks run" && extra.contains('=')
+                         ? "; a parameter is given as -p " + extra
+                         : "");
+}
+
+/// What is likely meant where the parser only says that something does not fit; `path` becomes the
+/// command that it is about.
 std::string Diagnose(const CLI::App& root, int argc, const char* const* argv,
-                     const std::string& message) {
+                     const std::string& message, std::string& path) {
   const CommandNode tree = CommandTree::Describe(root);
   const CommandNode* node = &tree;
-  std::string path = "headworks";
+  path = "headworks";
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    if (word.starts_with("--") && word.size() > 2) {
-      const std::string name = word.substr(0, word.find('='));
+    const bool is_value = i > 1 && argv[i - 1][0] == '-';  // it may be that of the option before it
+    const bool is_short =
+        word.size() > 1 && word[0] == '-' && std::isalpha(static_cast<unsigned char>(word[1])) != 0;
+    if ((word.starts_with("--") && word.size() > 2) || (is_short && !is_value)) {
+      const std::string name = is_short ? word.substr(0, 2) : word.substr(0, word.find('='));
       std::vector<std::string_view> known;
       for (const CommandNode* place : {&tree, node})
         for (const OptionNode& option : place->options) known.push_back(option.name);
@@ -549,19 +595,13 @@ std::string Diagnose(const CLI::App& root, int argc, const char* const* argv,
     if (word.starts_with("-") || node->commands.empty()) continue;
     const auto child = std::ranges::find(node->commands, word, &CommandNode::name);
     if (child == node->commands.end()) {
-      // The word may be the value of the option before it.
-      if (i > 1 && argv[i - 1][0] == '-') continue;
-      if (const std::string meant = node == &tree ? GroupsWith(tree, word) : ""; !meant.empty())
-        return fmt::format("{} has no command '{}', did you mean {}?", path, word, meant);
-      std::vector<std::string_view> known;
-      known.reserve(node->commands.size());
-      for (const CommandNode& command : node->commands) known.push_back(command.name);
-      return fmt::format("{} has no command '{}'{}", path, word, DidYouMean(word, known));
+      if (is_value) continue;
+      return NoSuchCommand(tree, *node, path, word);
     }
     path += " " + word;
     node = &*child;
   }
-  return message;
+  return Name(*node, path, message);
 }
 
 // CLI11 takes "[a,b]" for two values where an option may have several.  Here it is a text like any
@@ -609,10 +649,11 @@ ParseResult ParseCommandLine(int argc, const char* const* argv,
     Print(text.str());
     return result;
   } catch (const CLI::ParseError& error) {
-    result.exit = Fail({Code::kInvalidArgument,
-                        fmt::format("{}; `headworks --help` and `headworks COMMAND --help` show "
-                                    "what there is",
-                                    Diagnose(app, argc, argv, error.what()))});
+    std::string path;
+    const std::string what = Diagnose(app, argc, argv, error.what(), path);
+    result.exit =
+        Fail({Code::kInvalidArgument, fmt::format("{}{} `{} --help` shows what there is", what,
+                                                  what.ends_with('?') ? "" : ";", path)});
     return result;
   }
   if (result.command.plain)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -134,6 +135,13 @@ Result<std::string> ReadPayload(const QueueArgs& args) {
     return Error{errno == ENOENT ? Code::kNotFound : Code::kUnavailable,
                  fmt::format("cannot read {}: {}", path, std::strerror(errno))};
   return ReadAll(file, at_most, path);
+}
+
+/// A text that nobody has put into quotes, or a number.
+bool IsBareWord(std::string_view text) {
+  return !text.empty() && text != "-" && std::ranges::all_of(text, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-' || c == ' ';
+  });
 }
 
 /// What a push makes of its payloads.
@@ -431,6 +439,11 @@ Result<Exit> PushItems(const Context& context, const QueueArgs& args) {
   };
   Status pushed = args.lines ? ForEachLine(text, add) : add(1, text);
   if (pushed) pushed = push();
+  if (!pushed && pushed.error().code == Code::kInvalidArgument && IsBareWord(args.payload) &&
+      pushed.error().message.contains("not JSON"))
+    pushed =
+        Error{pushed.error().code, fmt::format("{}; a text has quotes of its own in JSON: '\"{}\"'",
+                                               pushed.error().message, args.payload)};
   // What was stored before an error is told all the same.
   if (!answers.empty() || pushed) {
     HEADWORKS_TRY(answers.Print());

@@ -170,6 +170,7 @@ Result<Exit> RunFile(const Context& context, const RunArgs& args) {
                                "with `{}`, or leave out --detach",
                                StoreName(context.settings().runner), CommandLine(context, "up"))};
   }
+  const Instant began = context.clock.Now();
   HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
   OtherRuns others;
   RunnerOptions options = others.Watch(context.options());
@@ -190,9 +191,12 @@ Result<Exit> RunFile(const Context& context, const RunArgs& args) {
     return handle.run();
   };
   HEADWORKS_ASSIGN(const RunNo run, AskEngine(context, runner, options, ask));
+  HEADWORKS_ASSIGN(const RunView view,
+                   RunReader(context).ReadSummary(*runner, fmt::format("{}", run.value)));
+  if (!args.start_key.empty() && view.header.created_at < began)
+    Note(fmt::format("start key {} has started run {} before: nothing new is started",
+                     args.start_key, run.value));
   if (args.detach) {
-    HEADWORKS_ASSIGN(const RunView view,
-                     RunReader(context).ReadSummary(*runner, fmt::format("{}", run.value)));
     if (context.wants_table())
       Print(fmt::format("run {} {}\n", run.value, view.header.run_id.value));
     else

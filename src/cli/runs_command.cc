@@ -247,7 +247,8 @@ Result<Exit> ListRuns(const Context& context, const ListRunsArgs& args) {
     return Exit::kOk;
   }
   if (runs.empty()) {
-    Note(fmt::format("no runs in {}", StoreName(context.settings().runner)));
+    Note(fmt::format("no {}runs in {}", args.workflow.empty() && args.states.empty() ? "" : "such ",
+                     StoreName(context.settings().runner)));
     return Exit::kOk;
   }
   Table table({"RUN", "ID", "WORKFLOW", "STATE", "TASKS", "CREATED", "TOOK"});

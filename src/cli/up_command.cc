@@ -192,6 +192,9 @@ class Folder {
 }  // namespace
 
 Result<Exit> Up(const Context& context, const std::string& folder) {
+  // Before there is an engine that would have to leave again.
+  if (std::error_code error; !folder.empty() && !std::filesystem::is_directory(folder, error))
+    return Error{Code::kNotFound, fmt::format("there is no folder {}", folder)};
   HEADWORKS_ASSIGN(SignalWatch signals, SignalWatch::Install());
   News news(signals);
   EventLines lines;

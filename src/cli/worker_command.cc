@@ -54,6 +54,12 @@ Result<worker::WorkerOptions> OptionsOf(const Context& context, const WorkerArgs
                                 .host = HostName(),
                                 .state_dir = args.state_dir,
                                 .supervisor_path = context.settings().runner.supervisor_path};
+  if (!worker_api::IsName(options.name))
+    return Error{
+        Code::kInvalidArgument,
+        fmt::format("--name: '{}' is no name of a worker: 1 to 64 letters, digits, '-' and "
+                    "'_'",
+                    options.name)};
   HEADWORKS_ASSIGN(options.slots, ParseQueues(context, args.queues));
   HEADWORKS_ASSIGN(options.drain_timeout, DurationOf("--drain-timeout", args.drain_timeout));
   if (options.state_dir.empty()) {

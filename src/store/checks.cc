@@ -212,8 +212,15 @@ Result<RunReference> ParseRunReference(std::string_view text) {
 }
 
 Error NoSuchRun(std::string_view reference) {
-  return {Code::kNotFound, reference == "@last" ? std::string("there is no run yet")
-                                                : fmt::format("no run \"{}\"", reference)};
+  if (reference == "@last") return {Code::kNotFound, "there is no run yet"};
+  const bool may_be_id =
+      reference.find_first_not_of("0123456789abcdefABCDEF-") == std::string_view::npos;
+  return {Code::kNotFound,
+          fmt::format("no run \"{}\"{}", reference,
+                      may_be_id ? ""
+                                : fmt::format(": a run is named by its number, its id, {} or more "
+                                              "of its first characters, or @last",
+                                              RunQuery::kMinPrefix))};
 }
 
 Error AmbiguousRun(std::string_view reference, std::span<const std::string> ids) {

@@ -78,7 +78,8 @@ class UpTest(Case):
         self.assertIn(str(self.store), done.stderr)
 
     def test_missing_folder_is_not_found(self):
-        self.hw("up", "nowhere", code=NOT_FOUND)
+        done = self.hw("up", "nowhere", code=NOT_FOUND)
+        self.assertEqual(done.stdout, "", "no engine is up")
 
     def test_signals_are_heard_while_nobody_reads_the_output(self):
         self.write("w/one.yaml", flow("one", "echo hi"))

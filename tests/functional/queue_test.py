@@ -113,7 +113,7 @@ class QueueTest(harness.Case):
         # Any age is no filter.
         for command in ("purge", "redrive"):
             said = self.hw("queue", command, "mail", "--older-than", "0s", code=USAGE).stderr
-            self.assertIn("say which: ids, a filter, or --all", said)
+            self.assertIn("say --all if that is meant", said)
         self.assertEqual(self.queue("purge", "mail", "--state", "dead")["items"], 2)
         self.hw("queue", "purge", "mail", "--state", "processing", code=USAGE)
         self.hw("queue", "list", "mail", "--state", "lost", code=USAGE)
@@ -253,6 +253,11 @@ class QueueTest(harness.Case):
         lock.execute("BEGIN EXCLUSIVE")
         said = self.hw("queue", "pull", "mail", "--wait", "1ms", code=UNAVAILABLE).stderr
         self.assertIn("locked", said, "its wait is over")
+
+    def test_text_without_quotes_is_told_about_them(self):
+        said = self.hw("queue", "push", "mail", "hello", code=USAGE).stderr
+        self.assertIn("a text has quotes of its own in JSON: '\"hello\"'", said)
+        self.assertNotIn("quotes", self.hw("queue", "push", "mail", '{"a"', code=USAGE).stderr)
 
     def test_queue_that_is_not_there_is_said_so(self):
         self.hw("queue", "push", "mail", "1")

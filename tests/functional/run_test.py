@@ -264,6 +264,12 @@ tasks:
                          ["chain.yaml"])
         self.assertFalse(self.store.exists())
 
+    def test_known_start_key_is_said_so(self):
+        self.write("chain.yaml", CHAIN)
+        self.assertEqual(self.hw("run", "chain.yaml", "--start-key", "k").stderr, "")
+        said = self.hw("run", "chain.yaml", "--start-key", "k").stderr
+        self.assertEqual(said, "start key k has started run 1 before: nothing new is started\n")
+
     def test_start_key_makes_one_run(self):
         self.write("chain.yaml", CHAIN)
         first = self.json("run", "chain.yaml", "--start-key", "k")
@@ -294,7 +300,22 @@ tasks:
         for args, part in [(["rnu"], "did you mean 'run'?"),
                            (["runs", "lst"], "did you mean 'list'?"),
                            (["runs", "list", "--limt", "3"], "did you mean '--limit'?"),
-                           ([], "COMMAND --help"), (["run"], "file"),
+                           ([], "headworks needs a command: run, runs, "),
+                           (["runs"], "headworks runs needs a command: list, show, "),
+                           (["runs", "ls"], "headworks runs has no command 'ls'; it has list, show, "),
+                           (["help"], "did you mean `headworks --help`?"),
+                           (["runs", "help"], "did you mean `headworks runs --help`?"),
+                           (["version"], "did you mean `headworks --version`?"),
+                           (["flow.yaml"], "did you mean `headworks run flow.yaml`?"),
+                           (["-v"], "headworks has no option -v"),
+                           (["run", "x.yaml", "--params", "n=2"],
+                            "did you mean '--param'? `headworks run --help` shows what there is\n"),
+                           (["run", "x.yaml", "n=2"],
+                            "headworks run does not take 'n=2'; a parameter is given as -p n=2; "),
+                           (["runs", "show", "1", "a"], "headworks runs show does not take 'a'; "),
+                           (["runs", "show"], "headworks runs show: run is required; "
+                                              "`headworks runs show --help` shows what there is"),
+                           (["run"], "file"),
                            (["run", "x.yaml", "--resume", "--detach"], "excludes")]:
             done = self.hw(*args, code=USAGE)
             self.assertTrue(done.stderr.startswith("headworks: "), done.stderr)

@@ -48,6 +48,9 @@ class LookTest(Case):
         run = self.json("runs", "show", "@last")
         for reference in (run["id"], run["id"][:13], "1"):
             self.assertEqual(self.json("runs", "show", reference)["id"], run["id"])
+        self.assertIn("no run \"latest\": a run is named by its number, its id, 4 or more of its first "
+                      "characters, or @last", self.hw("runs", "show", "latest", code=NOT_FOUND).stderr)
+        self.assertIn("no such runs in", self.hw("runs", "list", "--workflow", "none").stderr)
         done = self.hw("runs", "show", "99", code=NOT_FOUND)
         self.assertIn(str(self.store), done.stderr, "it may be in another store")
         self.hw("runs", "show", "ffffffff", code=NOT_FOUND)

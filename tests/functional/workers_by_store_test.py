@@ -178,6 +178,11 @@ class WorkersByStoreTest(WorkersCase):
         said = self.hw("up", "--store", "memory:", code=USAGE).stderr
         self.assertIn("none reaches memory:", said)
 
+    def test_name_of_a_worker_is_no_pattern(self):
+        said = self.hw("worker", "--name", "a b", code=USAGE).stderr
+        self.assertEqual(said, "headworks: --name: 'a b' is no name of a worker: 1 to 64 letters, "
+                               "digits, '-' and '_'\n")
+
     def test_options_that_do_not_go_together(self):
         self.up()
         said = self.hw("worker", "--server", "127.0.0.1:1", "--store", self.store,
