@@ -63,7 +63,9 @@ class Fleet::Port final : public executor::Executor {
   }
   executor::Capacity GetCapacity() const override { return queue_->GetCapacity(); }
   bool HasLines() const override { return queue_->HasLines(); }
-  std::string LineOf(const model::Task& task) const override { return queue_->LineOf(task); }
+  std::string LineOf(const model::Workflow& workflow, TaskNo task) const override {
+    return queue_->LineOf(workflow, task);
+  }
   executor::Credit GetCredit(const TenantId& tenant, const std::string& line) const override {
     return queue_->GetCredit(tenant, line);
   }
