@@ -47,7 +47,7 @@ class CreditTest : public testing::Test {
   }
   /// A run of `count` tasks of this queue.
   void Start(const std::string& tenant, const std::string& queue, int count,
-             std::vector<std::string> required = {}) {
+             const std::vector<std::string>& required = {}) {
     model::WorkflowDefinition definition;
     definition.name = {.tenant = tenant, .workflow = queue + std::to_string(required.size())};
     for (int t = 0; t < count; ++t) {
