@@ -83,6 +83,8 @@ Figures LimitCost(const Options& options);
 Figures LanguageCost(const Options& options);
 // queue.cc
 Figures QueueItems(const Options& options);
+// worker.cc
+Figures RemoteWorkers(const Options& options);
 // spawn.cc
 Figures ProgramStart(const Options& options);
 /// Bare starts and waits of /bin/true a second.

@@ -26,6 +26,7 @@ constexpr std::array kWorkloads{
     Workload{"lim", "pools and concurrency keys", LimitCost},
     Workload{"lang", "expressions and workflow files", LanguageCost},
     Workload{"queue", "queues: push, claim and ack", QueueItems},
+    Workload{"worker", "workers over gRPC: hops, tasks by slots, idle ones", RemoteWorkers},
     Workload{"store", "rounds without an engine", StoreRoundsAlone},
     Workload{"CLI", "start of the program", ProgramStart},
 };
@@ -38,7 +39,7 @@ constexpr std::array kWorkloads{
       "  --folder   where the databases go; a real disk (default: the folder for temporary files)\n"
       "workloads:\n");
   for (const Workload& workload : kWorkloads)
-    fmt::print("  {:<5} {}\n", workload.name, workload.about);
+    fmt::print("  {:<6} {}\n", workload.name, workload.about);
   std::exit(code);
 }
 

@@ -1,7 +1,6 @@
 """A Headworks worker in Python: runs the commands of one queue.  See README.md."""
-import argparse, json, os, pathlib, signal, tempfile, threading, time
+import argparse, json, os, pathlib, secrets, signal, tempfile, threading, time
 from contextlib import suppress
-from secrets import token_hex
 from subprocess import DEVNULL, PIPE, STDOUT, Popen
 import grpc
 from headworks.worker.v1 import worker_pb2 as pb, worker_pb2_grpc
@@ -11,7 +10,8 @@ FINAL = ("UNAUTHENTICATED", "PERMISSION_DENIED", "INVALID_ARGUMENT", "FAILED_PRE
 
 class Worker:
     def __init__(self, args):
-        self.who = pb.Identity(tenant=args.tenant, worker=args.name, incarnation=token_hex(8))
+        self.who = pb.Identity(tenant=args.tenant, worker=args.name,
+                               incarnation=secrets.token_hex(8))
         self.queue, self.slots = args.queue, args.slots
         self.stub = worker_pb2_grpc.WorkerStub(grpc.insecure_channel(
             args.server, [("grpc.max_reconnect_backoff_ms", 1000)]))
@@ -19,11 +19,11 @@ class Worker:
         self.draining = threading.Event()
         self.register()
 
-    def call(self, name, **fields):  # one answer, however often it takes
+    def call(self, name, tries=10**9, timeout=20, **fields):  # one answer, however often it takes
         request = getattr(pb, name + "Request")(**fields)
-        for attempt in range(10**9):
+        for attempt in range(tries):
             try:
-                answer = getattr(self.stub, name)(request, timeout=20, metadata=self.metadata)
+                answer = getattr(self.stub, name)(request, timeout=timeout, metadata=self.metadata)
                 if getattr(answer, "reply", None) not in (pb.REPLY_ASK_AGAIN, pb.REPLY_UNSPECIFIED):
                     return answer
             except grpc.RpcError as error:
@@ -36,9 +36,9 @@ class Worker:
                     raise
             time.sleep(min(1, 0.1 * 2 ** min(attempt, 6)))
 
-    def register(self):
+    def register(self, **how):
         welcome = self.call("Register", who=self.who, slots={self.queue: self.slots},
-                            host=os.uname().nodename, protocol=1)
+                            host=os.uname().nodename, protocol=1, **how)
         self.lease, self.beat = welcome.lease_us / 1e6, welcome.heartbeat_every_us / 1e6
 
     def run(self):
@@ -76,8 +76,7 @@ class Attempt:
             env |= {"HEADWORKS_INPUT": f"{folder}/input", "HEADWORKS_OUTPUT": str(output)}
             process = Popen(argv, cwd=cwd or None, env=env, start_new_session=True,
                             stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
-            watch = threading.Thread(target=self.watch, args=(process,))
-            watch.start()
+            (watch := threading.Thread(target=self.watch, args=(process,))).start()
             try:  # lines go before the verdict, what is longer than one may be in pieces
                 for number, text in enumerate(iter(lambda: process.stdout.readline(65536), b""), 1):
                     self.worker.call("Log", work_token=self.token, lines=[dict(
@@ -103,18 +102,20 @@ class Attempt:
         return list(r.exec.argv) or t.get("exec") or sh, r.cwd or t.get("cwd"), env | dict(r.bound)
 
     def end(self, process, verdict, reason, at_once):  # TERM, and after the grace KILL
-        if not self.stop:  # the first call says how the attempt ended
-            self.stop, self.why = verdict, reason
-            os.killpg(process.pid, signal.SIGTERM)
         self.kill_at = min(self.kill_at, time.monotonic() + (0 if at_once else self.grace))
-        time.monotonic() >= self.kill_at and os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it is over
+            if not self.stop:  # the first call says how the attempt ended
+                self.stop, self.why = verdict, reason
+                os.killpg(process.pid, signal.SIGTERM)
+            time.monotonic() >= self.kill_at and os.killpg(process.pid, signal.SIGKILL)
 
     def watch(self, process):
-        timeout_at = time.monotonic() + (self.job.timeout_us / 1e6 or float("inf"))
+        unknown, timeout_at = False, time.monotonic() + (self.job.timeout_us / 1e6 or float("inf"))
         while not self.over.wait(min(0.2, self.worker.beat)):
             said = time.monotonic()
             beat = pb.HeartbeatRequest(who=self.worker.who, work_tokens=[self.token])
             try:
+                unknown = unknown and self.worker.register(tries=1, timeout=self.worker.beat)
                 pulse = self.worker.stub.Heartbeat(beat, timeout=self.worker.beat,
                                                    metadata=self.worker.metadata).pulses[0]
                 self.token = pulse.work_token or self.token
@@ -122,9 +123,8 @@ class Attempt:
                     self.heard, self.lease = said, self.worker.lease
                 if pulse.reply in (pb.REPLY_STOP, pb.REPLY_CANCEL):
                     self.end(process, pb.VERDICT_CANCELLED, 9, pulse.reply == pb.REPLY_STOP)
-            except grpc.RpcError as error:  # whoever is not heard ends by its lease, below
-                if error.code() == grpc.StatusCode.NOT_FOUND:
-                    self.worker.register()
+            except Exception as error:  # whoever is not heard ends by its lease, below
+                unknown = getattr(error, "code", str)() == grpc.StatusCode.NOT_FOUND
             if time.monotonic() > self.heard + self.lease * 2 / 3:  # before it is another's
                 self.end(process, pb.VERDICT_INTERRUPTED, 0, True)
             elif self.stop or time.monotonic() > timeout_at:

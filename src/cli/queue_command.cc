@@ -18,6 +18,7 @@
 #include "output.h"
 #include "queue_commands.h"
 #include "records.h"
+#include "terminal.h"
 
 namespace headworks::cli {
 namespace json = boost::json;
@@ -586,7 +587,7 @@ Result<Exit> ShowItem(const Context& context, const QueueArgs& args) {
   if (!item.reason.empty())
     text += fmt::format("last failure: {}\n", FitToWidth(item.reason, item.reason.size()));
   if (!found.payload.empty()) text += found.payload + "\n";
-  Print(text);
+  Print(ForScreen(text));
   return Exit::kOk;
 }
 

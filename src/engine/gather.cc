@@ -222,7 +222,7 @@ bool Engine::ApplyLate(const LateAnswer& late) {
   Slot& slot = **loaded;
   if (dropped) Continue(slot, model::ContinueRun{});
   if (late.result.disposition == model::Disposition::kDispatched)
-    Took(LaneOf(slot, ref.task), late.key.tenant, slot.run.workflow->task(ref.task));
+    Took(LaneOf(slot, ref.task), late.key.tenant, *slot.run.workflow, ref.task);
   else
     ApplyLateFailure(slot, ref, late);
   return true;

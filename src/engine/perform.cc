@@ -209,13 +209,13 @@ void Engine::Answered(const Slot& slot, const executor::Attempt& attempt,
     case model::Disposition::kDispatched:
       if (auto overcome = soft_failures_.extract(ref))
         overcome_failures_.insert_or_assign(ref, overcome.mapped());
-      if (result.answered) Took(lane, attempt.key.tenant, attempt.task());
+      if (result.answered) Took(lane, attempt.key.tenant, *attempt.workflow, ref.task);
       WatchStart(slot, ref);
       return;
     case model::Disposition::kDeferred:
       soft_failures_[ref].due = Duration(0);
       CountHeldUp(soft_failures_[ref], result);
-      Defer(attempt.key.tenant, attempt.task(), ref);
+      Defer(attempt.key.tenant, *attempt.workflow, ref);
       return;
     case model::Disposition::kBackpressure:
     case model::Disposition::kTransient: {
@@ -236,7 +236,8 @@ void Engine::Answered(const Slot& slot, const executor::Attempt& attempt,
       ArmSoft(ref, soft, Timer::Kind::kReoffer,
               std::chrono::duration_cast<Duration>(base * (0.75 + share / 2)));
       if (lanes_[lane].has_lines) {
-        Duration& until = lanes_[lane].later[LineOf(lane, attempt.key.tenant, attempt.task())];
+        Duration& until =
+            lanes_[lane].later[LineOf(lane, attempt.key.tenant, *attempt.workflow, ref.task)];
         until = std::max(until, soft.due);
       }
       return;
@@ -250,8 +251,9 @@ void Engine::Answered(const Slot& slot, const executor::Attempt& attempt,
   }
 }
 
-void Engine::Took(std::size_t lane, const TenantId& tenant, const model::Task& task) {
-  if (!lanes_[lane].later.empty()) lanes_[lane].later.erase(LineOf(lane, tenant, task));
+void Engine::Took(std::size_t lane, const TenantId& tenant, const model::Workflow& workflow,
+                  TaskNo task) {
+  if (!lanes_[lane].later.empty()) lanes_[lane].later.erase(LineOf(lane, tenant, workflow, task));
   Recovered(lane);
 }
 
@@ -283,9 +285,9 @@ void Engine::ArmSoft(const LiveRef& ref, Soft& soft, Timer::Kind kind, Duration 
   AddTimer(Timer{.due = soft.due, .kind = kind, .when = clock_.Now() + delay, .ref = ref});
 }
 
-void Engine::Defer(const TenantId& tenant, const model::Task& task, const LiveRef& ref) {
-  const std::size_t lane = dispatcher_.LaneOf(tenant, task);
-  lanes_[lane].deferred[LineOf(lane, tenant, task)].push_back(ref);
+void Engine::Defer(const TenantId& tenant, const model::Workflow& workflow, const LiveRef& ref) {
+  const std::size_t lane = dispatcher_.LaneOf(tenant, workflow.task(ref.task));
+  lanes_[lane].deferred[LineOf(lane, tenant, workflow, ref.task)].push_back(ref);
 }
 
 void Engine::OfferAgain(std::size_t lane) {

@@ -139,7 +139,7 @@ void Engine::ReservePermits() {
   for (const PermitAsk& ask : pools_.Reserve(clock_.Monotonic())) {
     const auto slot = slots_.find(ask.ready.run);
     if (slot == slots_.end()) continue;
-    PushReady(ask.tenant, slot->second->run.workflow->task(ask.ready.task), ask.ready);
+    PushReady(ask.tenant, *slot->second->run.workflow, ask.ready);
   }
 }
 

@@ -344,7 +344,7 @@ Status Engine::StepSlot(Slot& slot, const model::Event& event) {
   for (std::size_t i = outputs; i < slot.changes.outputs.size(); ++i)
     round_bytes_ += slot.changes.outputs[i].second.size();
   for (const TaskNo task : slot.changes.ready)
-    PushReady(slot.run.header.tenant, slot.run.workflow->task(task), MakeReady(slot, task));
+    PushReady(slot.run.header.tenant, *slot.run.workflow, MakeReady(slot, task));
   slot.changes.ready.clear();
   if (std::exchange(slot.changes.superseded, false)) {
     ++stats_.superseded;
@@ -579,7 +579,7 @@ void Engine::QueueAgain(Slot& slot, TaskNo task) {
   const std::size_t lane = LaneOf(slot, task);
   const bool room =
       lanes_[lane].has_lines
-          ? TakesMore(lane, LineOf(lane, slot.run.header.tenant, slot.run.workflow->task(task)))
+          ? TakesMore(lane, LineOf(lane, slot.run.header.tenant, *slot.run.workflow, task))
           : lanes_[lane].live < dispatcher_.GetCapacity(lane).max;
   if (!room || AtMaxParallel(slot)) return;
   if (!slot.run.workflow->task(task).pool.empty() &&
@@ -677,7 +677,7 @@ void Engine::CompetesNoMore(Slot& slot, TaskNo task) {
   const std::size_t lane = LaneOf(slot, task);
   const auto held = slot.held.find(lane);
   if (held == slot.held.end()) return;
-  held->second.Over(LineOf(lane, slot.run.header.tenant, slot.run.workflow->task(task)).second);
+  held->second.Over(LineOf(lane, slot.run.header.tenant, *slot.run.workflow, task).second);
   if (lanes_[lane].has_lines) lanes_[lane].letting_go.insert(slot.run.header.run_no);
 }
 

@@ -111,8 +111,7 @@ Result<Engine::Slot*> Engine::Build(store::RunImage image, Instant now) {
   slot.listed = listed;
   slot.active = TakesPlace(slot.run);
   Visit(slot);
-  for (const TaskNo task : effects.ready)
-    PushReady(tenant, (*workflow)->task(task), MakeReady(slot, task));
+  for (const TaskNo task : effects.ready) PushReady(tenant, **workflow, MakeReady(slot, task));
   for (const auto& asked : effects.evaluate) Ask(slot, asked);
   for (const auto& timer : effects.timers) {
     if (timer.when <= now)
@@ -163,7 +162,7 @@ void Engine::RestoreAttempts(Slot& slot, const store::RunImage& image,
     if (!mine || (soft != soft_failures_.end() && soft->second.answers == kInDoubt))
       Doubt(MakeAttempt(slot, offer.task, offer.epoch));
     else if (soft != soft_failures_.end())
-      Defer(slot.run.header.tenant, slot.run.workflow->task(offer.task), ref);
+      Defer(slot.run.header.tenant, *slot.run.workflow, ref);
   }
 }
 
@@ -188,19 +187,20 @@ ReadyTask Engine::MakeReady(const Slot& slot, TaskNo task) {
   return {ready.Rank(header.priority + spec.priority, since), ready_order_++, header.run_no, task};
 }
 
-void Engine::PushReady(const TenantId& tenant, const model::Task& task, const ReadyTask& ready) {
-  const std::size_t at = dispatcher_.LaneOf(tenant, task);
+void Engine::PushReady(const TenantId& tenant, const model::Workflow& workflow,
+                       const ReadyTask& ready) {
+  const std::size_t at = dispatcher_.LaneOf(tenant, workflow.task(ready.task));
   Lane& lane = lanes_[at];
   if (lane.has_lines)
-    lane.ready.PushToLine(tenant, dispatcher_.LineOf(at, task), ready);
+    lane.ready.PushToLine(tenant, dispatcher_.LineOf(at, workflow, ready.task), ready);
   else
     lane.ready.Push(tenant, ready);
 }
 
 void Engine::Hold(Slot& slot, const ReadyTask& ready) {
   const std::size_t lane = LaneOf(slot, ready.task);
-  const model::Task& task = slot.run.workflow->task(ready.task);
-  slot.held[lane].Hold(LineOf(lane, slot.run.header.tenant, task).second, ready);
+  slot.held[lane].Hold(LineOf(lane, slot.run.header.tenant, *slot.run.workflow, ready.task).second,
+                       ready);
 }
 
 bool Engine::ReleaseHeld(Slot& slot) {
@@ -214,7 +214,7 @@ bool Engine::ReleaseHeld(Slot& slot) {
       const auto next = held.LetGo();
       if (!next) break;
       any = true;
-      PushReady(slot.run.header.tenant, slot.run.workflow->task(next->task), *next);
+      PushReady(slot.run.header.tenant, *slot.run.workflow, *next);
       if (!has_lines) held.Over("");  // any number of them competes
     }
     if (has_lines && held.has_next()) lanes_[lane->first].letting_go.insert(slot.run.header.run_no);
@@ -233,7 +233,7 @@ bool Engine::ReleaseOthers(std::size_t lane) {
     const auto next = held == slot.held.end() ? std::nullopt : held->second.LetGo();
     if (!next) return true;
     any = true;
-    PushReady(slot.run.header.tenant, slot.run.workflow->task(next->task), *next);
+    PushReady(slot.run.header.tenant, *slot.run.workflow, *next);
     if (held->second.empty()) slot.held.erase(held);
     return false;
   });

@@ -96,7 +96,8 @@ void ProcessExecutor::Impl::CarryLoop(const std::stop_token& stop, bool quick) {
   }
 }
 
-/// Copies what the attempt needs; a verdict in `prepared` if it cannot be had.
+/// Copies what the attempt needs, and completes its request; a verdict in `prepared` if it cannot
+/// be had.
 void ProcessExecutor::Impl::Place(Prepared& prepared, const std::stop_token& stop) {
   const auto stopped = [&] {
     return stop.stop_requested() || StopOf(prepared.offer.key) != StopCause::kNone;
@@ -115,6 +116,7 @@ void ProcessExecutor::Impl::Place(Prepared& prepared, const std::stop_token& sto
             : NotNow(model::Reason::kArtifact, placed.error().message, ports_.clock.Now());
     return;
   }
+  FillEnvironment(prepared);
 }
 
 /// Stores what a success has left and adds it to its result; otherwise it is none.

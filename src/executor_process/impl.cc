@@ -305,6 +305,7 @@ void ProcessExecutor::Impl::PrepareLoop(const std::stop_token& stop) {
     lock.unlock();
     if (const auto* offer = std::get_if<executor::Attempt>(&job)) {
       Prepared prepared = Prepare(*offer);
+      if (prepared.needed.empty() && !prepared.failure) FillEnvironment(prepared);
       if (prepared.needed.empty() || prepared.failure) {
         Post(std::move(prepared));
       } else {
@@ -380,17 +381,26 @@ std::optional<model::Outcome> ProcessExecutor::Impl::Fill(const executor::Attemp
     return Failure(model::Verdict::kFailed, model::Reason::kSpawn, watch.error().message);
   }
   prepared.watch = *std::move(watch);
-  // Read at each try, so it is the task's own failure, and perhaps mended by the next.
-  auto environment = TaskEnvironment(attempt, texts, files, own_environment_);
-  if (!environment) {
-    return Failure(model::Verdict::kRetry, model::Reason::kSpawn, environment.error().message);
-  }
-  prepared.request.env = ToStrings(*environment);
   const std::string script = FillCommand(attempt, texts, prepared);
+  prepared.texts = std::move(texts);
   Status status = StateFolder::Write(files, resolved->context_json, script);
   if (status) status = OpenPipes(prepared);
   if (status) return std::nullopt;
   return NotNow(model::Reason::kSpawn, status.error().message, ports_.clock.Now());
+}
+
+/// Reads files, and perhaps artifacts that it needs.  A failure in `prepared` if it cannot be had:
+/// the task's own, for the next try reads them anew.
+void ProcessExecutor::Impl::FillEnvironment(Prepared& prepared) {
+  const auto environment =
+      TaskEnvironment(prepared.offer, prepared.texts, prepared.files, own_environment_);
+  if (environment) {
+    prepared.request.env = ToStrings(*environment);
+    return;
+  }
+  prepared.failure =
+      Failure(model::Verdict::kRetry, model::Reason::kSpawn, environment.error().message);
+  prepared.watch->Judge(*prepared.failure);
 }
 
 /// The request without its environment.  Returns the script that has to be written; empty = none.

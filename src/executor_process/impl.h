@@ -110,6 +110,7 @@ class ProcessExecutor::Impl {
     executor::Attempt offer;
     AttemptFiles files;
     SpawnRequest request;
+    executor::Rendered texts;
     std::unique_ptr<RetryWatch> watch;
     Fd out, err;
     std::map<std::string, std::string> artifacts;
@@ -152,6 +153,7 @@ class ProcessExecutor::Impl {
   void PrepareLoop(const std::stop_token& stop);
   Prepared Prepare(const executor::Attempt& attempt);
   std::optional<model::Outcome> Fill(const executor::Attempt& attempt, Prepared& prepared);
+  void FillEnvironment(Prepared& prepared);
   static std::string FillCommand(const executor::Attempt& attempt, const executor::Rendered& texts,
                                  Prepared& prepared);
   Status OpenPipes(Prepared& prepared);

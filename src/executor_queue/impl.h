@@ -40,7 +40,7 @@ class Impl final : public QueueExecutor {
   void Cancel(const model::AttemptKey& key) override;
   executor::Capacity GetCapacity() const override;
   bool HasLines() const override { return true; }
-  std::string LineOf(const model::Task& task) const override;
+  std::string LineOf(const model::Workflow& workflow, TaskNo task) const override;
   executor::Credit GetCredit(const TenantId& tenant, const std::string& line) const override;
   Result<std::vector<executor::Inspection>> Inspect(
       std::span<const executor::Attempt> attempts) override;

@@ -10,6 +10,7 @@
 #include "border.h"
 #include "headworks/executor/attempt_log.h"
 #include "headworks/executor/execution_status.h"
+#include "headworks/model/artifact_flow.h"
 #include "impl.h"
 #include "job.h"
 
@@ -208,10 +209,8 @@ void Impl::EraseLocked(Entries::iterator at, Calls& calls) {
   entries_.erase(at);
 }
 
-/// Whether it needs artifacts of others its workflow says, and is not asked for: there is room for
-/// those in the line of the others.
-std::string Impl::LineOf(const model::Task& task) const {
-  return NameOf(PlaceOf({}, task, !task.artifacts.empty()));
+std::string Impl::LineOf(const model::Workflow& workflow, TaskNo task) const {
+  return NameOf(PlaceOf({}, workflow.task(task), model::PassesArtifacts(workflow, task)));
 }
 
 executor::Credit Impl::RoomLocked(const std::string& tenant, const std::string& line) const {
@@ -268,7 +267,7 @@ OfferResult Impl::Offer(const Attempt& attempt) {
                                 "them; pass files by a place that all tasks reach",
                                 attempt.task().id));
   Place place = PlaceOf(attempt.key.tenant.value, attempt.task(), artifacts);
-  place.line = LineOf(attempt.task());
+  place.line = NameOf(place);
   Calls calls;
   bool checked = false;
   for (;;) {

@@ -127,6 +127,27 @@ Result<std::string> Connection::Bearer() const {
   return "Bearer " + word;
 }
 
+/// What to do where the two sides do not mean the same by TLS; empty = nothing of it is known.
+std::string Connection::HintOf(std::string_view said) const {
+  const auto has = [&](std::string_view text) { return said.find(text) != std::string_view::npos; };
+  if (options_.tls_ca_file.empty()) {
+    // A TLS server hangs up on whoever speaks plainly, as any server does that ends.
+    const bool plainly = !was_answered_ && !IsUnixAddress(options_.target) && has("Socket closed");
+    return plainly ? "; if it expects TLS, name the authority of its certificate (--tls-ca)" : "";
+  }
+  if (has("certificate verify failed"))
+    return fmt::format(
+        "; its certificate is not one of {}, or not valid today: give the "
+        "authority that signed it (--tls-ca)",
+        options_.tls_ca_file);
+  if (has("is not in peer certificate"))
+    return "; its certificate is not for this name: use one that it names, or have one made for it";
+  if (has("wrong version number"))
+    return "; it speaks no TLS: set rpc_tls_cert and rpc_tls_key there, or leave the authority "
+           "(--tls-ca) out here";
+  return {};
+}
+
 /// `bytes`: of the request.
 Error Connection::ErrorOf(const grpc::ClientContext& context, std::size_t bytes,
                           const grpc::Status& status, OnRefusal refusal) const {
@@ -145,7 +166,8 @@ Error Connection::ErrorOf(const grpc::ClientContext& context, std::size_t bytes,
   if (!engines && status.error_code() == grpc::UNIMPLEMENTED)  // tidy-allow(unfinished): its name
     error.message = "it does not know this call: an engine that is older than this program?";
   if (error.code == Code::kUnavailable)
-    error.message = fmt::format("no answer from {}: {}", options_.name, error.message);
+    error.message = fmt::format("no answer from {}: {}{}", options_.name, error.message,
+                                engines ? "" : HintOf(error.message));
   if (status.error_code() == grpc::UNAUTHENTICATED && refusal == OnRefusal::kSayAgain)
     error.code = Code::kUnavailable;
   return error;

@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "headworks/rpc/rpc_client.h"
@@ -64,10 +66,12 @@ class Connection {
     (stub->*method)(
         &saying->context, &saying->request, &saying->response,
         [this, saying, refusal, read, done = std::move(done)](const grpc::Status& status) {
-          if (status.ok())
+          if (status.ok()) {
+            was_answered_ = true;
             done(read(saying->response));
-          else
+          } else {
             done(ErrorOf(saying->context, saying->request.ByteSizeLong(), status, refusal));
+          }
           End(saying->context);
         });
     return [saying] { saying->context.TryCancel(); };
@@ -81,11 +85,13 @@ class Connection {
   void Begin(grpc::ClientContext& context);
   void End(grpc::ClientContext& context);
   Result<std::string> Bearer() const;
+  std::string HintOf(std::string_view said) const;
   Error ErrorOf(const grpc::ClientContext& context, std::size_t bytes, const grpc::Status& status,
                 OnRefusal refusal) const;
 
   const RpcClientOptions options_;
   const std::shared_ptr<grpc::Channel> channel_;
+  std::atomic<bool> was_answered_ = false;
   std::mutex mutex_;
   std::condition_variable idle_;
   // Guarded by mutex_.

@@ -12,6 +12,7 @@
 #include "address.h"
 #include "front.h"
 #include "grpc_library.h"
+#include "headworks/base/key_pair.h"
 #include "headworks/worker/v1/worker.grpc.pb.h"
 #include "pem.h"
 #include "queue_service.h"
@@ -261,6 +262,8 @@ Result<std::shared_ptr<grpc::ServerCredentials>> CredentialsOf(const RpcServerOp
   grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
   HEADWORKS_ASSIGN(pair.cert_chain, ReadPem(options.tls_cert_file, "TLS certificate"));
   HEADWORKS_ASSIGN(pair.private_key, ReadPem(options.tls_key_file, "TLS key"));
+  HEADWORKS_TRY(CheckKeyPair({options.tls_cert_file, pair.cert_chain},
+                             {options.tls_key_file, pair.private_key}));
   grpc::SslServerCredentialsOptions tls;
   tls.pem_key_cert_pairs.push_back(std::move(pair));
   return grpc::SslServerCredentials(tls);
@@ -324,9 +327,6 @@ class RpcServer::Impl {
     std::string why = "it is taken by another process, or not an address of this machine";
     if (IsUnixAddress(address_))
       why = "no socket can be made there; look at its folder, and who may write to it";
-    else if (!options_.tls_cert_file.empty())
-      why += fmt::format(", or {} and {} are no certificate and its key", options_.tls_cert_file,
-                         options_.tls_key_file);
     return {Code::kConflict, fmt::format("cannot listen at {}: {}", address_, why)};
   }
 

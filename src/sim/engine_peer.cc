@@ -34,7 +34,8 @@ std::string EnginePeer::WaitsForWorkers(const Engine& engine, std::string_view q
                          run.header.paused_at == Instant{} && !Engine::AtMaxParallel(*slot) &&
                          state.reason != model::Reason::kPermit;
       if ((ready || state.state == model::TaskState::kQueued) &&
-          std::holds_alternative<model::ExecAction>(task.action) && model::QueueOf(task) == queue)
+          std::holds_alternative<model::ExecAction>(task.action) && task.required.empty() &&
+          model::QueueOf(task) == queue)
         return fmt::format("{} of run {}", task.id, no.value);
     }
   }

@@ -27,7 +27,8 @@ class EnginePeer {
   static bool MayWriteYet(const Engine& engine);
   /// Who holds permits in memory, and who in the store.
   static bool HoldsAsStored(const Engine& engine, std::vector<store::Permit> stored);
-  /// A task of this queue of workers that nobody has begun, though nothing else holds it up.
+  /// A task of this queue of workers that requires no label and that nobody has begun, though
+  /// nothing else holds it up.
   static std::string WaitsForWorkers(const Engine& engine, std::string_view queue);
   /// Empty = nothing is left in memory; else what is.
   static std::string Leftovers(const Engine& engine);

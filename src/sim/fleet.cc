@@ -63,7 +63,9 @@ class Fleet::Port final : public executor::Executor {
   }
   executor::Capacity GetCapacity() const override { return queue_->GetCapacity(); }
   bool HasLines() const override { return queue_->HasLines(); }
-  std::string LineOf(const model::Task& task) const override { return queue_->LineOf(task); }
+  std::string LineOf(const model::Workflow& workflow, TaskNo task) const override {
+    return queue_->LineOf(workflow, task);
+  }
   executor::Credit GetCredit(const TenantId& tenant, const std::string& line) const override {
     return queue_->GetCredit(tenant, line);
   }
@@ -108,6 +110,7 @@ Fleet::Fleet(std::string name, Dice dice, SimClock& clock, Journal& journal, Sit
   for (std::uint32_t n = 1 + dice_.Below(3); n > 0; --n) {
     Worker worker;
     worker.who = {TenantId("public"), fmt::format("worker-{}", n), "0"};
+    worker.labelled = dice_.Chance(300);
     workers_.push_back(std::move(worker));
   }
 }
@@ -136,7 +139,7 @@ void Fleet::CalmDown() {
 
 void Fleet::ServeAll() {
   if (std::exchange(serves_all_, true)) return;
-  if (journal_.keeps()) journal_.Note("the workers serve the other queue, too");
+  if (journal_.keeps()) journal_.Note("the workers serve the other queue and have the label, too");
   for (Worker& worker : workers_) worker.registered = false;
 }
 
@@ -258,16 +261,18 @@ void Fleet::Die(Worker& worker) {
   if (leaves)
     Send<bool>([who = worker.who](Service& s, auto done) { s.Leave(who, done); },
                [](const Result<bool>&) {});
-  worker =
-      Worker{.who = {worker.who.tenant, worker.who.worker, fmt::format("{}", ++incarnations_)}};
+  worker = Worker{.who = {worker.who.tenant, worker.who.worker, fmt::format("{}", ++incarnations_)},
+                  .labelled = worker.labelled};
 }
 
 void Fleet::Register(Worker& worker) {
   std::map<std::string, std::uint32_t> slots{{"default", kSlots}};
   if (serves_all_) slots[std::string(kOtherQueue)] = kSlots;
+  std::vector<std::string> labels;
+  if (worker.labelled || serves_all_) labels.emplace_back(kLabel);
   Send<worker_api::Welcome>(
-      [who = worker.who, slots](Service& s, auto done) {
-        s.Register({.who = who, .slots = slots}, done);
+      [who = worker.who, slots, labels](Service& s, auto done) {
+        s.Register({.who = who, .slots = slots, .labels = labels}, done);
       },
       [this, who = worker.who, slots](const Result<worker_api::Welcome>& answer) {
         Worker* const known = Find(who);
@@ -300,6 +305,8 @@ void Fleet::Poll(Worker& worker) {
         }
         for (const auto& assignment : answer->assignments) {
           const Id id{assignment.attempt.run, assignment.attempt.epoch};
+          if (!truths_.at(id).attempt.task().required.empty() && !known->labelled && !serves_all_)
+            journal_.Violated(HolderOf(who) + " lacks the label of " + Describe(truths_.at(id)));
           if (const auto [at, added] = known->held.try_emplace(id); added) {
             if (journal_.keeps())
               journal_.Note(HolderOf(who) + " gets " + Describe(truths_.at(id)));

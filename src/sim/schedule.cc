@@ -501,7 +501,8 @@ void World::PutWorkflow() {
   if (!options_.plain && dice_.Chance(500)) AddConditions(dice_, definition);
   if (limited_) AddPools(limit_dice_, definition);
   if (limited_ && limit_dice_.Chance(500)) AddConcurrency(limit_dice_, definition);
-  if (fleet_ && fleet_dice_.Chance(500)) AddQueue(fleet_dice_, Fleet::kOtherQueue, definition);
+  if (fleet_ && fleet_dice_.Chance(500))
+    AddQueue(fleet_dice_, Fleet::kOtherQueue, Fleet::kLabel, definition);
   auto workflow = model::Workflow::Create(std::move(definition));
   if (!workflow) return journal_.Violated("generated workflow: " + workflow.error().message);
   versions_[(*workflow)->version()] = *workflow;
@@ -780,7 +781,8 @@ bool World::AllEnded() {
   return inbox && inbox->empty();
 }
 
-/// The queue that has no workers holds up nobody else (I11); once that is seen, it gets some.
+/// The queue and the label that have no workers hold up nobody else (I11); once that is seen, they
+/// get some.
 void World::CheckOtherQueue(int step) {
   if (!fleet_ || fleet_->serves_all() || !process_) return;
   const std::string waits =

@@ -94,9 +94,12 @@ void AddPools(Dice& dice, model::WorkflowDefinition& definition) {
   }
 }
 
-void AddQueue(Dice& dice, std::string_view queue, model::WorkflowDefinition& definition) {
-  for (model::Task& task : definition.tasks)
+void AddQueue(Dice& dice, std::string_view queue, std::string_view label,
+              model::WorkflowDefinition& definition) {
+  for (model::Task& task : definition.tasks) {
     if (dice.Chance(400)) task.queue = queue;
+    if (dice.Chance(150)) task.required = {std::string(label)};
+  }
 }
 
 }  // namespace headworks::sim

@@ -21,6 +21,15 @@ using task_queue::Polled;
 using task_queue::QueueRecord;
 using task_queue::Settlement;
 
+void WarnOfDiffering(Logger& log, const TenantId& tenant, std::string_view queue,
+                     std::span<const NewItem> items, std::span<const Enqueued> answers) {
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (answers[i] != Enqueued::kDuplicateDiffers) continue;
+    log.Warning("an item with a known id and another payload was dropped",
+                {{"tenant", tenant.value}, {"queue", std::string(queue)}, {"id", items[i].id}});
+  }
+}
+
 std::size_t Count(const auto& answers, const auto& value) {
   return static_cast<std::size_t>(std::ranges::count(answers, value));
 }
@@ -93,12 +102,7 @@ Result<std::vector<Enqueued>> SqliteQueues::Enqueue(const TenantId& tenant, std:
   auto answers =
       Write(tenant, queue, [&](QueueTransaction& t) { return t.Enqueue(items, digests); });
   if (!answers) return answers;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    if ((*answers)[i] != Enqueued::kDuplicateDiffers) continue;
-    core_.logger().Warning(
-        "an item with a known id and another payload was dropped",
-        {{"tenant", tenant.value}, {"queue", std::string(queue)}, {"id", items[i].id}});
-  }
+  WarnOfDiffering(core_.logger(), tenant, queue, items, *answers);
   bell_.Ring(tenant, queue, Count(*answers, Enqueued::kInserted));
   return answers;
 }
@@ -305,7 +309,7 @@ Result<std::size_t> EnqueueRoundItems(Connection& connection, const QueueClock& 
   return left_out;
 }
 
-Result<std::vector<Enqueued>> EnqueueInTransaction(sqlite3* db, Clock& clock,
+Result<std::vector<Enqueued>> EnqueueInTransaction(sqlite3* db, Clock& clock, Logger& log,
                                                    const TenantId& tenant, std::string_view queue,
                                                    std::span<const NewItem> items) {
   HEADWORKS_TRY(task_queue::CheckEnqueue(tenant, queue, items));
@@ -333,6 +337,7 @@ Result<std::vector<Enqueued>> EnqueueInTransaction(sqlite3* db, Clock& clock,
     HEADWORKS_TRY(c.Run("ROLLBACK TO headworks_enqueue"));
   }
   if (sqlite3_get_autocommit(db) == 0) HEADWORKS_TRY(c.Run("RELEASE headworks_enqueue"));
+  if (answers) WarnOfDiffering(log, tenant, queue, items, *answers);
   return answers;
 }
 

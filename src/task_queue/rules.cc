@@ -244,6 +244,7 @@ Result<ItemState> Settle(QueueRow& queue, ItemRecord& item, const Settlement& se
       break;
     case Settlement::Kind::kHandBack:
       --item.attempts;
+      if (queue.record.settings.rate) ++queue.tokens;  // Fill holds them to what there may be
       if (item.cancel_requested) {
         End(queue, item, ItemState::kCancelled, now.wall);
       } else {

@@ -111,6 +111,20 @@ class FilesTest(ArtifactCase):
         self.hw("runs", "artifacts", "@last", "build", "--to", "x", code=USAGE)
         self.assertFalse((self.dir / "x").exists())
 
+    def test_one_that_is_an_env_file_is_read_once_it_is_there(self):
+        self.write("env.yaml", """version: 1
+tasks:
+  build:
+    run: echo COLOUR=blue > colours
+    artifacts: {colours: colours}
+  use:
+    needs: [build]
+    env_file: ${{ needs.build.artifacts.colours }}
+    run: echo "it is $COLOUR"
+""")
+        self.hw("run", "env.yaml")
+        self.assertEqual(self.log("use"), "it is blue\n")
+
     def test_a_matrix_of_which_one_is_needed_here_and_several_there_is_read_by_its_lists(self):
         self.write("m.yaml", """version: 1
 tasks:

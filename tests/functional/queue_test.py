@@ -198,6 +198,12 @@ class QueueTest(harness.Case):
         self.assertEqual(self.pull("mail")[0]["id"], "a")
         self.assertTrue(self.queue("show", "mail", "a")["holder"].startswith("?[1m\ufffdxxx"))
 
+    def test_payload_does_nothing_to_a_screen(self):
+        payload = '"\u009b31m\u202e red"'
+        self.hw("queue", "push", "mail", payload, "--id", "a")
+        self.assertIn('"\ufffd31m\ufffd red"\n', self.hw("queue", "show", "mail", "a").stdout)
+        self.assertEqual(self.queue("show", "mail", "a")["payload"], json.loads(payload))
+
     def test_empty_id_and_empty_lease_are_refused(self):
         self.hw("queue", "push", "mail", "1", "--id", "", code=USAGE)
         self.hw("queue", "push", "mail", "1")

@@ -123,6 +123,15 @@ tasks:
         self.assertEqual(
             self.hw("runs", "artifacts", "@last", "build", "report", "--to", "-").stdout, text)
 
+    def test_one_that_is_an_env_file_is_read_once_it_is_there(self):
+        self.up()
+        self.worker("one")
+        self.begin(("a", "echo COLOUR=blue > colours", "artifacts: {colours: colours}"),
+                   ("b", "echo it is $COLOUR", "needs: [a]",
+                    "env_file: ${{ needs.a.artifacts.colours }}"))
+        self.ended()
+        self.assertEqual(self.hw("runs", "logs", "@last", "b").stdout, "it is blue\n")
+
     def test_a_file_that_is_missing_or_too_large_fails_the_task(self):
         self.env["HEADWORKS_MAX_ARTIFACT_BYTES"] = "1KiB"
         self.up()

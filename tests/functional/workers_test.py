@@ -634,6 +634,45 @@ worker.main()
         self.assertRegex(self.hw("runs", "show", "@last").stdout, r"a +succeeded +2 ")
         self.until_said(self.engine, "has not ended it long after its timeout (1.0s)")
 
+    WATCH_FAILS = """
+import sys
+sys.path.append({examples!r})
+import worker
+register = worker.Worker.register
+
+def spoil(self, *args, **named):
+    register(self, *args, **named)
+    heartbeat, calls = self.stub.Heartbeat, []
+
+    def fails_twice(*args, **named):
+        calls.append(0)
+        if len(calls) < 3:
+            raise ValueError("spoiled")
+        return heartbeat(*args, **named)
+
+    self.stub.Heartbeat = fails_twice
+
+worker.Worker.register = spoil
+worker.main()
+"""
+
+    def test_a_worker_in_python_watches_on_whatever_goes_wrong_with_it(self):
+        script = self.write("watch_fails.py", self.WATCH_FAILS.format(
+            examples=str(ROOT / "examples/worker_python")))
+        self.python_worker("--slots", "1", script=script)
+        self.begin(("a", "sleep 600", "timeout: 2s", "grace: 0s"))
+        self.ended("failed")
+        (a,) = self.json("runs", "show", "@last")["tasks"]
+        self.assertEqual((a["reason"], a["losses"]), ("timeout", 0))
+
+    def test_a_worker_in_python_ends_its_task_while_the_engine_is_away(self):
+        self.python_worker("--slots", "1")
+        self.begin(("a", f"echo $$ > {self.dir}/pid; exec sleep 600"))
+        self.until_exists("pid")
+        pid = int((self.dir / "pid").read_text())
+        self.kill(self.engine)
+        self.until(lambda: not pathlib.Path(f"/proc/{pid}").exists(), "its lease ends")
+
     def test_a_worker_in_python_is_cordoned_and_drained(self):
         worker = self.python_worker()
         self.until(lambda: self.json("workers", "list"), "it is known")

@@ -73,7 +73,7 @@ TEST_P(Conformance, ALineWithoutCreditHoldsUpNoOther) {
   EXPECT_EQ(dispatcher().GetCredit(functions, TenantId("acme"), "").least(),
             dispatcher().GetCapacity(functions).free());
   ASSERT_TRUE(dispatcher().HasLines(commands));
-  EXPECT_EQ(dispatcher().LineOf(commands, command.task()), command.task().id);
+  EXPECT_EQ(dispatcher().LineOf(commands, *command.workflow, command.key.task), command.task().id);
   const auto dead = dispatcher().GetCredit(commands, TenantId("acme"), "dead");
   EXPECT_EQ(dead.line, 0U);
   EXPECT_GT(std::min(dead.tenant, dead.all), 0U);

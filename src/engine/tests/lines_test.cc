@@ -24,8 +24,8 @@ class LinesDispatcher final : public dispatcher::Dispatcher {
   std::string_view LaneName(std::size_t) const override { return "lines"; }
   executor::Capacity GetCapacity(std::size_t) const override { return {all, Count({})}; }
   bool HasLines(std::size_t) const override { return true; }
-  std::string LineOf(std::size_t, const model::Task& task) const override {
-    return std::string(model::QueueOf(task));
+  std::string LineOf(std::size_t, const model::Workflow& workflow, TaskNo task) const override {
+    return std::string(model::QueueOf(workflow.task(task)));
   }
   executor::Credit GetCredit(std::size_t, const TenantId& tenant,
                              const std::string& line) const override {
@@ -35,7 +35,7 @@ class LinesDispatcher final : public dispatcher::Dispatcher {
   executor::OfferResult Dispatch(const executor::Attempt& attempt) override {
     ++offers;
     if (answer) return *answer;
-    const Line line{attempt.key.tenant.value, LineOf(0, attempt.task())};
+    const Line line{attempt.key.tenant.value, LineOf(0, *attempt.workflow, attempt.key.task)};
     if (CreditOf(line.first, line.second).least() == 0) {
       ++refused;
       return NotTaken(executor::DispatchError::kNoCapacity, "full");

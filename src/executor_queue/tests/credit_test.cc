@@ -1,5 +1,9 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "headworks/artifact_store_files/file_artifact_store.h"
 #include "headworks/dispatch/default_dispatcher.h"
 #include "headworks/engine/engine.h"
 #include "headworks/store_memory/memory_store.h"
@@ -17,14 +21,18 @@ class NoQuestions final : public engine::Evaluator {
 class CreditTest : public testing::Test {
  protected:
   void Open(std::uint32_t max_waiting) {
-    queue_ = *NewQueueExecutor({.max_waiting = max_waiting, .threads = 0},
-                               {given_, *logs_, *tokens_, clock_, clock_, warnings_});
+    queue_ = *NewQueueExecutor(
+        {.max_waiting = max_waiting, .threads = 0},
+        {given_, *logs_, *tokens_, clock_, clock_, warnings_, nullptr, files_.get()});
     ASSERT_TRUE(dispatcher_.RegisterExecutor("queue", *queue_));
     ASSERT_TRUE(engine_.Open());
     ASSERT_TRUE(dispatcher_.Start(engine_));
     Tick();
   }
-  ~CreditTest() override { EXPECT_TRUE(dispatcher_.Close(0s)); }
+  ~CreditTest() override {
+    EXPECT_TRUE(dispatcher_.Close(0s));
+    std::filesystem::remove_all(folder_);
+  }
 
   void Tick(int times = 1) {
     for (; times > 0; --times) {
@@ -32,17 +40,37 @@ class CreditTest : public testing::Test {
       clock_.Advance(10ms);
     }
   }
+  static model::Task Doing(const std::string& id, const std::string& queue) {
+    model::Task task{.id = id, .action = model::ExecAction{{"work"}}};
+    task.queue = queue;
+    return task;
+  }
   /// A run of `count` tasks of this queue.
   void Start(const std::string& tenant, const std::string& queue, int count,
-             std::vector<std::string> required = {}) {
+             const std::vector<std::string>& required = {}) {
     model::WorkflowDefinition definition;
     definition.name = {.tenant = tenant, .workflow = queue + std::to_string(required.size())};
     for (int t = 0; t < count; ++t) {
-      model::Task task{.id = "t" + std::to_string(t), .action = model::ExecAction{{"work"}}};
-      task.queue = queue;
-      task.required = required;
-      definition.tasks.push_back(std::move(task));
+      definition.tasks.push_back(Doing("t" + std::to_string(t), queue));
+      definition.tasks.back().required = required;
     }
+    Start(tenant, std::move(definition));
+  }
+  /// A run of `count` tasks that do not wait for the one whose artifact they need, in a queue
+  /// "none" that has no workers.
+  void StartNeedy(const std::string& tenant, const std::string& queue, int count) {
+    model::WorkflowDefinition definition;
+    definition.name = {.tenant = tenant, .workflow = "needy"};
+    definition.tasks.push_back(Doing("leaves", "none"));
+    definition.tasks.back().artifacts = {{"f", "f"}};
+    for (int t = 0; t < count; ++t) {
+      definition.tasks.push_back(Doing("t" + std::to_string(t), queue));
+      definition.tasks.back().needs = {"leaves"};
+      definition.tasks.back().trigger_rule = model::TriggerRule::kAlways;
+    }
+    Start(tenant, std::move(definition));
+  }
+  void Start(const std::string& tenant, model::WorkflowDefinition definition) {
     const auto workflow = *model::Workflow::Create(std::move(definition));
     ASSERT_TRUE(store_->workflows().PutVersion(TenantId(tenant), workflow->version(),
                                                workflow->canonical_json(), clock_.Now()));
@@ -54,10 +82,13 @@ class CreditTest : public testing::Test {
     Tick(3);
   }
   worker_api::Identity Hire(const std::string& tenant, const std::string& queue,
-                            std::vector<std::string> labels = {}) {
+                            std::vector<std::string> labels = {}, std::string artifact_dir = "") {
     const worker_api::Identity who{TenantId(tenant), "worker", queue};
     Answer<worker_api::Welcome> welcome;
-    queue_->Register({.who = who, .slots = {{queue, 3}}, .labels = std::move(labels)},
+    queue_->Register({.who = who,
+                      .slots = {{queue, 3}},
+                      .labels = std::move(labels),
+                      .artifact_dir = std::move(artifact_dir)},
                      welcome.Done());
     EXPECT_TRUE(*welcome);
     return who;
@@ -93,6 +124,10 @@ class CreditTest : public testing::Test {
   const std::unique_ptr<Shelf> logs_ = std::make_unique<Shelf>();
   std::unique_ptr<token::JwtIssuer> tokens_ =
       *token::JwtIssuer::Create({}, token::TokenKeys::Generate(random_), clock_);
+  const std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) / fmt::format("credit-{:x}", SystemRandom().Next());
+  const std::unique_ptr<artifact_store::ArtifactStore> files_ =
+      artifact_store_files::NewFileArtifactStore(folder_);
   const std::unique_ptr<store::Database> store_ =
       store_memory::Open(store_memory::NewStorage(), clock_);
   dispatch::DefaultDispatcher dispatcher_{{.functions = "queue", .commands = "queue"}};
@@ -120,6 +155,15 @@ TEST_F(CreditTest, NeitherDoesOneWithoutSuchWorkers) {
   EXPECT_EQ(Work(Hire("public", "live")), 50);
   EXPECT_EQ(Waiting(), (std::map<std::string, std::uint64_t>{{"live", 5}}));
   EXPECT_EQ(Work(Hire("public", "live", {"gpu"})), 100);
+}
+
+TEST_F(CreditTest, NorDoTasksThatOnlyNeedArtifactsWhereNobodyPassesThemOn) {
+  Open(10);
+  StartNeedy("public", "live", 100);
+  EXPECT_EQ(Waiting()["live"], 5U) << "half of the room";
+  Start("public", "live", 50);
+  EXPECT_EQ(Work(Hire("public", "live")), 50);
+  EXPECT_EQ(Work(Hire("public", "live", {}, "/var/needs")), 100);
 }
 
 TEST_F(CreditTest, ATenantWithoutWorkersHoldsUpNoOther) {

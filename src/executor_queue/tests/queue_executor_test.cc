@@ -71,12 +71,12 @@ TEST_F(QueueTest, OneQueueTakesHalfOfTheRoomAndAllOfThemAllOfIt) {
 TEST_F(QueueTest, EachLineOfEachTenantHasCreditOfItsOwn) {
   Make({.max_waiting = 8});
   const auto credit = [&](const model::Task& task, const char* tenant = "public") {
-    const auto now = queue_->GetCredit(TenantId(tenant), queue_->LineOf(task));
+    const auto now = queue_->GetCredit(TenantId(tenant), LineOf(task));
     return std::vector{now.all, now.tenant, now.line};
   };
   const auto plain = Plain("q"), labelled = Plain("q", {"b", "a", "b"});
-  EXPECT_EQ(queue_->LineOf(labelled), queue_->LineOf(Plain("q", {"a", "b"})));
-  EXPECT_EQ(queue_->LineOf(Plain("")), queue_->LineOf(Plain("default")));
+  EXPECT_EQ(LineOf(labelled), LineOf(Plain("q", {"a", "b"})));
+  EXPECT_EQ(LineOf(Plain("")), LineOf(Plain("default")));
   EXPECT_EQ(credit(plain), (std::vector{8U, 6U, 4U}));
   for (int i = 0; i < 4; ++i) Offer(labelled);
   EXPECT_EQ(queue_->Offer(Next(labelled)).cause,
@@ -108,8 +108,7 @@ TEST_F(QueueTest, WhoeverWaitsForWorkGetsItHoweverFullItIs) {
   EXPECT_TRUE(queue_->GetCredit(TenantId("public"), "b").others) << "that one, namely";
   EXPECT_FALSE(queue_->GetCredit(TenantId("other"), "b").others);
   EXPECT_EQ(queue_->GetCredit(TenantId("public"), "dead").least(), 0U);
-  EXPECT_EQ(queue_->GetCredit(TenantId("public"), queue_->LineOf(Plain("live", {"gpu"}))).least(),
-            0U);
+  EXPECT_EQ(queue_->GetCredit(TenantId("public"), LineOf(Plain("live", {"gpu"}))).least(), 0U);
   EXPECT_EQ(queue_->Offer(live).disposition, Disposition::kDispatched);
   ASSERT_TRUE(polled.came());
   EXPECT_EQ(polled->assignments.at(0).attempt, live.key);

@@ -161,6 +161,12 @@ class QueueTest : public testing::Test {
   ~QueueTest() override {
     if (queue_) EXPECT_TRUE(queue_->Drain(0s));
   }
+  std::string LineOf(model::Task task) {
+    model::WorkflowDefinition definition;
+    definition.name.workflow = "w";
+    definition.tasks = {std::move(task)};
+    return queue_->LineOf(*model::Workflow::Create(std::move(definition)).value(), TaskNo(0));
+  }
   static model::Task Plain(std::string queue = "", std::vector<std::string> required = {}) {
     model::Task task{.id = "a", .action = model::ExecAction{{"work"}}};
     task.queue = std::move(queue);

@@ -24,7 +24,7 @@ const TenantId kAcme("acme");
 class Watched final : public task_queue::Queues, task_queue::TaskQueue {
  public:
   explicit Watched(task_queue::Queues& inner) : inner_(inner) {}
-  std::atomic<int> polls = 0;
+  std::atomic<int> polls = 0, settles = 0;
 
   task_queue::TaskQueue& tasks() override { return *this; }
   task_queue::QueueAdmin& admin() override { return inner_.admin(); }
@@ -45,7 +45,10 @@ class Watched final : public task_queue::Queues, task_queue::TaskQueue {
   }
   Result<std::vector<Result<ItemState>>> Settle(const TenantId& tenant, std::string_view queue,
                                                 std::span<const Settlement> all) override {
-    return inner_.tasks().Settle(tenant, queue, all);
+    auto settled = inner_.tasks().Settle(tenant, queue, all);
+    ++settles;
+    settles.notify_all();
+    return settled;
   }
   Result<std::vector<Status>> Extend(const TenantId& tenant, std::string_view queue,
                                      std::span<const task_queue::Claim> claims,
@@ -239,6 +242,7 @@ TEST_F(Items, QueuesOfTheEngineAreGivenToNobody) {
   EXPECT_EQ(runs.error().code, Code::kConflict);
   EXPECT_TRUE(runs.error().message.find("holds whole runs, as item 'run'") != std::string::npos)
       << runs.error().message;
+  queues.settles.wait(0);  // they go back once the refusal is said
   for (const char* const id : {"run", "next"}) {
     EXPECT_EQ(Item("nightly", id).state, ItemState::kPending);
     EXPECT_EQ(Item("nightly", id).attempts, 0);

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
@@ -12,6 +14,7 @@ namespace headworks::rpc {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::HasSubstr;
 
 /// A key and a certificate for 127.0.0.1 that it signed itself, in files.
 class Tls : public RpcTest {
@@ -50,12 +53,20 @@ class Tls : public RpcTest {
     EVP_PKEY_free(pair);
   }
 
-  Code Refused(const std::string& cert_file, const std::string& key_file) {
+  Error Refused(const std::string& cert_file, const std::string& key_file) {
     const auto server = RpcServer::Open(
         {.address = "127.0.0.1:0", .tls_cert_file = cert_file, .tls_key_file = key_file},
         {engine, words, clock, log});
-    EXPECT_FALSE(server);
-    return server ? Code::kInternal : server.error().code;
+    return server ? Error{Code::kInternal, "it was served"} : server.error();
+  }
+  /// What whoever trusts `ca` is told by a server with these files.
+  Error NoAnswer(const std::string& cert_file, const std::string& key_file, const std::string& ca,
+                 const std::string& host = "127.0.0.1") {
+    const auto server =
+        Serve({.address = host + ":0", .tls_cert_file = cert_file, .tls_key_file = key_file});
+    const auto client = Connect(server->address(), "good", {.tls_ca_file = ca});
+    const auto answer = Leave(*client);
+    return answer ? Error{Code::kInternal, "it was answered"} : answer.error();
   }
   Result<bool> Leave(RpcClient& client) {
     Answered<bool> answer;
@@ -79,25 +90,38 @@ TEST_F(Tls, WhoTrustsTheCertificateIsServed) {
   EXPECT_EQ(answer.Value(), true);
 }
 
-TEST_F(Tls, WhoDoesNotOrSpeaksPlainlyIsNot) {
-  const auto server = Serve({.address = "127.0.0.1:0", .tls_cert_file = cert, .tls_key_file = key});
-  const auto wary = Connect(server->address(), "good", {.tls_ca_file = strange});
-  const auto refused = Leave(*wary);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, Code::kUnavailable);
-  const auto plain = Connect(server->address());
-  const auto deaf = Leave(*plain);
-  ASSERT_FALSE(deaf);
-  EXPECT_EQ(deaf.error().code, Code::kUnavailable);
+TEST_F(Tls, WhoDoesNotOrSpeaksPlainlyIsToldWhatToDo) {
+  const Error wary = NoAnswer(cert, key, strange);
+  EXPECT_EQ(wary.code, Code::kUnavailable);
+  EXPECT_THAT(wary.message, HasSubstr("its certificate is not one of " + strange));
+  const Error elsewhere = NoAnswer(cert, key, cert, "127.0.0.2");
+  EXPECT_EQ(elsewhere.code, Code::kUnavailable);
+  EXPECT_THAT(elsewhere.message, HasSubstr("its certificate is not for this name"));
+  const Error plain = NoAnswer(cert, key, "");
+  EXPECT_EQ(plain.code, Code::kUnavailable);
+  EXPECT_THAT(plain.message, HasSubstr("if it expects TLS, name the authority"));
+  const Error secret = NoAnswer("", "", cert);
+  EXPECT_EQ(secret.code, Code::kUnavailable);
+  EXPECT_THAT(secret.message, HasSubstr("it speaks no TLS"));
 }
 
 TEST_F(Tls, FilesThatCannotBeUsedAreNamed) {
-  EXPECT_EQ(Refused(cert, ""), Code::kInvalidArgument);
-  EXPECT_EQ(Refused("", key), Code::kInvalidArgument);
-  EXPECT_EQ(Refused(cert, folder_ / "none.pem"), Code::kInvalidArgument);
+  EXPECT_EQ(Refused(cert, "").code, Code::kInvalidArgument);
+  EXPECT_EQ(Refused("", key).code, Code::kInvalidArgument);
+  EXPECT_EQ(Refused(cert, folder_ / "none.pem").code, Code::kInvalidArgument);
   std::ofstream(folder_ / "text.pem") << "no certificate";
-  EXPECT_EQ(Refused(folder_ / "text.pem", key), Code::kInvalidArgument);
-  EXPECT_EQ(Refused(cert, strange_key), Code::kConflict);
+  EXPECT_EQ(Refused(folder_ / "text.pem", key).code, Code::kInvalidArgument);
+  const std::pair<std::string, std::string> pairs[] = {
+      {strange_key,
+       fmt::format("the TLS key {} is not that of the certificate {}", strange_key, cert)},
+      {cert, fmt::format("the TLS key {} holds no private key that can be read", cert)}};
+  for (const auto& [other, what] : pairs) {
+    const Error refused = Refused(cert, other);
+    EXPECT_EQ(refused.code, Code::kInvalidArgument);
+    EXPECT_THAT(refused.message, HasSubstr(what));
+  }
+  EXPECT_THAT(Refused(key, key).message,
+              HasSubstr(fmt::format("the TLS certificate {} holds no certificate", key)));
   const auto client = RpcClient::Open({.target = "127.0.0.1:1",
                                        .tls_ca_file = folder_ / "none.pem",
                                        .credential = [] { return ""; }});

@@ -247,11 +247,12 @@ class OwnTransaction : public testing::Test {
   }
   void Run(const char* sql) { EXPECT_OK(own_->Script(sql)); }
   auto Enqueue(std::span<const NewItem> items) {
-    return EnqueueInTransaction(own_->handle(), clock_, kTenant, "q", items);
+    return EnqueueInTransaction(own_->handle(), clock_, log_, kTenant, "q", items);
   }
 
   const ScratchFolder folder_;
   SystemClock clock_;
+  LinesOfErrors log_;
   std::unique_ptr<Database> db_;
   std::unique_ptr<Connection> own_;
 };
@@ -267,6 +268,20 @@ TEST_F(OwnTransaction, ItemsAreThereIfAndOnlyIfTheCallerCommits) {
   EXPECT_EQ(Pending(*db_), 0);
   Run("COMMIT");
   EXPECT_EQ(Claim(*db_, 9).size(), 2U);
+}
+
+TEST_F(OwnTransaction, APayloadThatDiffersIsAWarning) {
+  Run("BEGIN IMMEDIATE");
+  const std::array first{NewItem{.id = "a", .payload = "1"}, NewItem{.id = "b", .payload = "1"}};
+  const std::array second{NewItem{.id = "a", .payload = "1"}, NewItem{.id = "b", .payload = "2"}};
+  ASSERT_TRUE(Enqueue(first));
+  EXPECT_EQ(log_.lines, "");
+  EXPECT_EQ(Enqueue(second).value(),
+            (std::vector{Enqueued::kDuplicate, Enqueued::kDuplicateDiffers}));
+  EXPECT_EQ(log_.lines, fmt::format("an item with a known id and another payload was dropped\n"
+                                    "{}\nq\nb\n",
+                                    kTenant.value));
+  Run("ROLLBACK");
 }
 
 TEST_F(OwnTransaction, CommitWakesALongPoll) {
@@ -297,14 +312,14 @@ TEST_F(OwnTransaction, OneThatCannotHoldItIsRefused) {
       Connection::Open(folder_.File("other"), {.flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE})
           .value();
   EXPECT_OK(other->Script("CREATE TABLE t (x); BEGIN IMMEDIATE"));
-  EXPECT_CODE(EnqueueInTransaction(other->handle(), clock_, kTenant, "q", Items(1, 1)),
+  EXPECT_CODE(EnqueueInTransaction(other->handle(), clock_, log_, kTenant, "q", Items(1, 1)),
               Code::kInvalidArgument);
   const auto old =
       Connection::Open(folder_.File("old"), {.flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE})
           .value();
   ASSERT_TRUE(ApplyMigrations(*old, Migrations().first(5)));
   EXPECT_OK(old->Script("BEGIN IMMEDIATE"));
-  EXPECT_CODE(EnqueueInTransaction(old->handle(), clock_, kTenant, "q", Items(1, 1)),
+  EXPECT_CODE(EnqueueInTransaction(old->handle(), clock_, log_, kTenant, "q", Items(1, 1)),
               Code::kConflict);
 }
 

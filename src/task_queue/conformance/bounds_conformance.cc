@@ -211,6 +211,29 @@ TEST_P(QueueConformance, RateIsATokenBucket) {
   EXPECT_EQ(Poll().size(), 2U);
 }
 
+TEST_P(QueueConformance, HandBackGivesTheTokenOfItsRateBack) {
+  const auto set = [&](RateLimit rate) {
+    QUEUE_EXPECT_OK(admin().Configure(kTenant, "q", {.visibility = hours(2), .rate = rate}));
+  };
+  set({2, hours(1)});
+  for (const char* id : {"a", "b", "c", "d"}) QUEUE_EXPECT_OK(Push(id));
+  EXPECT_EQ(Poll(), (Ids{"a", "b"}));
+  EXPECT_EQ(HandBack("a"), "pending");
+  EXPECT_EQ(HandBack("a"), "conflict");  // once
+  EXPECT_EQ(Ack("b"), "completed");      // it was begun
+  EXPECT_EQ(Poll(), Ids{"a"});
+  // The bucket does not overflow, also not by those that were claimed where there was no rate.
+  clock().Advance(hours(1));
+  EXPECT_EQ(HandBack("a"), "pending");
+  EXPECT_EQ(Poll(), (Ids{"a", "c"}));
+  set({});
+  EXPECT_EQ(Poll(), Ids{"d"});
+  set({1, hours(1)});
+  for (const char* id : {"a", "c", "d"}) EXPECT_EQ(HandBack(id), "pending");
+  EXPECT_EQ(Poll(), Ids{"a"});
+  EXPECT_EQ(Poll(), Ids{});
+}
+
 TEST_P(QueueConformance, WhatIsRefusedSaysWhatToChange) {
   const auto refused = admin().Configure(kTenant, "q", {.backoff = minutes(10)});
   ASSERT_FALSE(refused);

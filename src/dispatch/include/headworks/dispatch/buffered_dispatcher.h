@@ -90,8 +90,9 @@ class BufferedDispatcher final : public dispatcher::Dispatcher {
   std::string_view LaneName(std::size_t lane) const override { return ports_.inner.LaneName(lane); }
   executor::Capacity GetCapacity(std::size_t lane) const override;
   bool HasLines(std::size_t lane) const override { return ports_.inner.HasLines(lane); }
-  std::string LineOf(std::size_t lane, const model::Task& task) const override {
-    return ports_.inner.LineOf(lane, task);
+  std::string LineOf(std::size_t lane, const model::Workflow& workflow,
+                     TaskNo task) const override {
+    return ports_.inner.LineOf(lane, workflow, task);
   }
   executor::Credit GetCredit(std::size_t lane, const TenantId& tenant,
                              const std::string& line) const override;

@@ -48,8 +48,9 @@ class DefaultDispatcher final : public dispatcher::Dispatcher {
   std::string_view LaneName(std::size_t lane) const override { return lanes_[lane].key; }
   executor::Capacity GetCapacity(std::size_t lane) const override;
   bool HasLines(std::size_t lane) const override { return lanes_[lane].executor->HasLines(); }
-  std::string LineOf(std::size_t lane, const model::Task& task) const override {
-    return lanes_[lane].executor->LineOf(task);
+  std::string LineOf(std::size_t lane, const model::Workflow& workflow,
+                     TaskNo task) const override {
+    return lanes_[lane].executor->LineOf(workflow, task);
   }
   executor::Credit GetCredit(std::size_t lane, const TenantId& tenant,
                              const std::string& line) const override {

@@ -32,7 +32,9 @@ class Dispatcher {
   virtual executor::Capacity GetCapacity(std::size_t lane) const = 0;
   /// Whether the lane's executor has lines (Executor::HasLines); if so, credit is per line, too.
   virtual bool HasLines(std::size_t) const { return false; }
-  virtual std::string LineOf(std::size_t /*lane*/, const model::Task&) const { return {}; }
+  virtual std::string LineOf(std::size_t /*lane*/, const model::Workflow&, TaskNo) const {
+    return {};
+  }
   virtual executor::Credit GetCredit(std::size_t lane, const TenantId&,
                                      const std::string& /*line*/) const {
     const std::uint32_t free = GetCapacity(lane).free();

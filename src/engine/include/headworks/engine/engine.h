@@ -453,11 +453,11 @@ class Engine final : public executor::AttemptSink,
   /// Of an attempt that no executor is known to have: in place of the timer it has, if any.
   void ArmSoft(const LiveRef& ref, Soft& soft, Timer::Kind kind, Duration delay);
   /// It is offered again once its executor has room for such.
-  void Defer(const TenantId& tenant, const model::Task& task, const LiveRef& ref);
+  void Defer(const TenantId& tenant, const model::Workflow& workflow, const LiveRef& ref);
   void OfferAgain(std::size_t lane);
   void OfferLineAgain(std::size_t lane, const LineKey& line, std::deque<LiveRef>& deferred);
   /// The executor took one, so that its line may have more.
-  void Took(std::size_t lane, const TenantId& tenant, const model::Task& task);
+  void Took(std::size_t lane, const TenantId& tenant, const model::Workflow& workflow, TaskNo task);
   /// The executor answers: what waited for that is offered within seconds.
   void Recovered(std::size_t lane);
   /// No executor takes more: what none has is ended by the owner, once that is certain.
@@ -547,9 +547,10 @@ class Engine final : public executor::AttemptSink,
   std::size_t LaneOf(const Slot& slot, TaskNo task) const {
     return dispatcher_.LaneOf(slot.run.header.tenant, slot.run.workflow->task(task));
   }
-  LineKey LineOf(std::size_t lane, const TenantId& tenant, const model::Task& task) const {
+  LineKey LineOf(std::size_t lane, const TenantId& tenant, const model::Workflow& workflow,
+                 TaskNo task) const {
     if (!lanes_[lane].has_lines) return {};
-    return {tenant.value, dispatcher_.LineOf(lane, task)};
+    return {tenant.value, dispatcher_.LineOf(lane, workflow, task)};
   }
   /// Whether the executor takes one more now.
   bool TakesMore(std::size_t lane, const LineKey& line) const;
@@ -575,7 +576,7 @@ class Engine final : public executor::AttemptSink,
                                                               const std::string& version);
   void Visit(Slot& slot);
   ReadyTask MakeReady(const Slot& slot, TaskNo task);
-  void PushReady(const TenantId& tenant, const model::Task& task, const ReadyTask& ready);
+  void PushReady(const TenantId& tenant, const model::Workflow& workflow, const ReadyTask& ready);
   /// It waits until fewer attempts of its run are live.
   void Hold(Slot& slot, const ReadyTask& ready);
   /// Whether there was one that may compete for credit again.

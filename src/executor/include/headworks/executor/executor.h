@@ -188,7 +188,7 @@ class Executor {
   /// lines of them, with credit for each, so that one that does not move holds up no other (I11).
   virtual bool HasLines() const { return false; }
   /// The same text for tasks that wait for the same.
-  virtual std::string LineOf(const model::Task&) const { return {}; }
+  virtual std::string LineOf(const model::Workflow&, TaskNo) const { return {}; }
   virtual Credit GetCredit(const TenantId&, const std::string& /*line*/) const {
     const std::uint32_t free = GetCapacity().free();
     return {.all = free, .tenant = free, .line = free};

@@ -18,13 +18,16 @@ namespace headworks::sim {
 /// Each call is a message: it may be late, doubled or lost, and so may its answer; it reaches any
 ///   engine that there is.  Workers die, leave, come back as another incarnation, hand back, are
 ///   silent, and stop their code when their own clock says that their lease is over.
-/// For long nobody serves kOtherQueue, and there is room for few attempts only.
+/// For long nobody serves kOtherQueue, few if any have kLabel, and there is room for few attempts
+///   only.
 /// Checked: of one epoch user code begins once, of one task in one epoch at a time, by whom the
-///   stored row names; and nobody is told to stop whose epoch is live.
+///   stored row names; nobody is told to stop whose epoch is live, and nobody gets what requires a
+///   label that it has not.
 class Fleet {
  public:
   /// Beside the default queue, which all workers serve.
   static constexpr std::string_view kOtherQueue = "other";
+  static constexpr std::string_view kLabel = "gpu";
 
   Fleet(std::string name, Dice dice, SimClock& clock, Journal& journal, Site::Hooks hooks);
   ~Fleet();
@@ -36,7 +39,7 @@ class Fleet {
   /// Time passes, which executors see as their thread does, or not at all.
   void Elapse(Duration by);
   void CalmDown();
-  /// From now on there are workers of each queue.
+  /// From now on there are workers of each queue and label.
   void ServeAll();
   bool serves_all() const { return serves_all_; }
 
@@ -61,6 +64,7 @@ class Fleet {
   };
   struct Worker {
     worker_api::Identity who;
+    bool labelled = false;
     bool registered = false;
     std::map<std::string, std::uint32_t> slots;  // as it is registered
     bool polls = false;

@@ -26,7 +26,8 @@ inline constexpr std::uint32_t kMostPermits = 4;
 /// Gives some tasks a pool, and a weight that it may or may not have just then.
 void AddPools(Dice& dice, model::WorkflowDefinition& definition);
 
-/// Gives some tasks this queue of workers.
-void AddQueue(Dice& dice, std::string_view queue, model::WorkflowDefinition& definition);
+/// Gives some tasks this queue of workers, and some a label that those must have.
+void AddQueue(Dice& dice, std::string_view queue, std::string_view label,
+              model::WorkflowDefinition& definition);
 
 }  // namespace headworks::sim

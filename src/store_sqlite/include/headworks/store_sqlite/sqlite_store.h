@@ -74,14 +74,14 @@ Result<std::unique_ptr<Database>> Open(const std::string& path, const Options& o
 /// connection of its own to a file that `Open` opened at some time: the items are there if and only
 /// if the caller commits.  After an error nothing of it is left, and the transaction goes on.
 ///
-/// `clock` is that of the database: the machine's, but for tests.  That a duplicate differs is
-/// said by the answer, and not logged.  Whoever waits hears of the items 20 ms after the commit.
+/// `clock` is that of the database: the machine's, but for tests.  `log` is warned of duplicates
+/// that differ, as that of a database is.  Whoever waits hears of the items 20 ms after the commit.
 /// Errors.  As for Enqueue, and kInvalidArgument: no transaction is open, or the file is none of
 ///   Headworks.  kConflict: the file is of an older level; open it once with this program.
 ///   kUnavailable: another process writes, or has written since the transaction's first read; begin
 ///   it with BEGIN IMMEDIATE.
 Result<std::vector<task_queue::Enqueued>> EnqueueInTransaction(
-    sqlite3* db, Clock& clock, const TenantId& tenant, std::string_view queue,
+    sqlite3* db, Clock& clock, Logger& log, const TenantId& tenant, std::string_view queue,
     std::span<const task_queue::NewItem> items);
 
 }  // namespace headworks::store_sqlite

@@ -100,7 +100,9 @@ class ScriptedExecutor final : public executor::Executor {
   void Cancel(const model::AttemptKey& key) override;
   executor::Capacity GetCapacity() const override;
   bool HasLines() const override { return credit != nullptr; }
-  std::string LineOf(const model::Task& task) const override { return task.id; }
+  std::string LineOf(const model::Workflow& workflow, TaskNo task) const override {
+    return workflow.task(task).id;
+  }
   executor::Credit GetCredit(const TenantId& tenant, const std::string& line) const override {
     return credit ? credit(tenant, line) : Executor::GetCredit(tenant, line);
   }

@@ -1,25 +1,19 @@
-/// What a worker over gRPC costs, engine and worker in one process on loopback: from a committed
-/// start to the first instruction of the code, tasks a second by slots, and 100 idle workers.
-///
-///   bench_worker_rpc [tasks] [seconds of idling]
+/// What a worker over gRPC costs, engine and worker in one process on loopback.
 
-#include <malloc.h>
-#include <sys/resource.h>
-#include <unistd.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench.h"
 #include "headworks/author/author.h"
 #include "headworks/base/random.h"
 #include "headworks/rpc/rpc_client.h"
@@ -27,24 +21,13 @@
 #include "headworks/runner/runner.h"
 #include "headworks/worker/worker.h"
 
-namespace headworks {
+namespace headworks::bench {
 namespace {
 
 using namespace std::chrono_literals;
 
-double CpuSeconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-void Check(bool good, const char* what) {
-  if (good) return;
-  std::fprintf(stderr, "bench_worker_rpc: %s\n", what);
-  std::exit(1);
+void Check(bool good, std::string_view what) {
+  if (!good) Die(what);
 }
 
 /// Lets everybody in.
@@ -56,12 +39,9 @@ class Anyone final : public rpc::Authenticator {
 };
 
 /// An engine whose functions run with workers, on a folder of its own.
-class Site {
+class Hub {
  public:
-  Site() {
-    std::string folder = (std::filesystem::temp_directory_path() / "bench-XXXXXX").string();
-    Check(mkdtemp(folder.data()) != nullptr, "no temporary folder");
-    folder_ = folder;
+  explicit Hub(const Options& options) : scratch_(options) {
     const auto noop = [this](TaskContext&) -> TaskResult<Json> {
       last_began_ = clock_.Monotonic().count();
       if (++ended_ == want_) {
@@ -71,10 +51,10 @@ class Site {
       return Json();
     };
     Check(registry_.Register({.task = "noop"}, noop, "bench").has_value(), "register");
-    RunnerOptions options{.database_url = "sqlite:" + folder_ + "/db",
-                          .function_executor = "queue"};
-    options.registry = &registry_;
-    auto opened = Runner::Open(options);
+    RunnerOptions runner_options{.database_url = "sqlite:" + Folder("db"),
+                                 .function_executor = "queue"};
+    runner_options.registry = &registry_;
+    auto opened = Runner::Open(runner_options);
     Check(opened.has_value(), "the engine does not open");
     runner_ = *std::move(opened);
     WorkflowBuilder flow("noop");
@@ -84,11 +64,6 @@ class Site {
                                        {*runner_->worker_service(), authenticator_, clock_, log_});
     Check(server.has_value(), "the server does not open");
     server_ = *std::move(server);
-  }
-  ~Site() {
-    server_.reset();
-    runner_.reset();
-    std::filesystem::remove_all(folder_);
   }
 
   std::unique_ptr<rpc::RpcClient> Connect() {
@@ -105,7 +80,7 @@ class Site {
     auto opened = worker::Worker::Open({.tenant = TenantId("public"),
                                         .name = "bench",
                                         .slots = {{"default", slots}},
-                                        .state_dir = folder_ + "/worker"},
+                                        .state_dir = Folder("worker")},
                                        {.service = *client,
                                         .registry = registry_,
                                         .clock = clock_,
@@ -142,7 +117,9 @@ class Site {
   Clock& clock() { return clock_; }
 
  private:
-  std::string folder_;
+  std::string Folder(const char* name) const { return (scratch_.path() / name).string(); }
+
+  const Scratch scratch_;
   SystemClock clock_;
   SystemRandom random_;
   NullLogger log_;
@@ -156,34 +133,50 @@ class Site {
   std::condition_variable all_;
 };
 
-void MeasureHops(Site& site, int count) {
-  site.WithWorker(1, [&] {
-    site.OneHop();
-    std::vector<std::int64_t> hops;
-    hops.reserve(count);
-    for (int i = 0; i < count; ++i) hops.push_back(site.OneHop());
-    std::ranges::sort(hops);
-    std::printf("committed start -> code begins, one at a time: p50 %lld us, p99 %lld us (%d)\n",
-                static_cast<long long>(hops[hops.size() / 2]),
-                static_cast<long long>(hops[hops.size() * 99 / 100]), count);
-  });
+Figure Line(const Options& options, std::string what, std::string unit, double value,
+            std::string aim) {
+  return {.workload = "worker",
+          .what = std::move(what),
+          .unit = std::move(unit),
+          .engine = value,
+          .smaller_is_better = true,
+          .aim = std::move(aim),
+          .flush_us = FlushMicros(options.folder)};
 }
 
-void MeasureRate(Site& site, std::uint32_t slots, int tasks) {
-  site.WithWorker(slots, [&] {
-    site.OneHop();
-    const Duration begin = site.clock().Monotonic();
-    const double cpu = CpuSeconds();
-    site.Begin(tasks);
-    site.Await();
-    const double took = std::chrono::duration<double>(site.clock().Monotonic() - begin).count();
-    std::printf("%2u slots: %.0f tasks/s, %.0f us of processor each (engine and worker)\n", slots,
-                tasks / took, 1e6 * (CpuSeconds() - cpu) / tasks);
+/// One task at a time, so that none waits for another.
+Figures MeasureHops(const Options& options, Hub& hub) {
+  std::vector<std::int64_t> hops;
+  hub.WithWorker(1, [&] {
+    hub.OneHop();
+    for (int i = 0; i < (options.quick ? 10 : 1'000); ++i) hops.push_back(hub.OneHop());
   });
+  std::ranges::sort(hops);
+  const auto at = [&](std::size_t percent) {
+    return static_cast<double>(hops[hops.size() * percent / 100]) / 1e3;
+  };
+  constexpr std::string_view kWhat = "from a committed start to the first instruction";
+  return {Line(options, fmt::format("{}, p50", kWhat), "ms", at(50), ""),
+          Line(options, fmt::format("{}, p99", kWhat), "ms", at(99), "")};
+}
+
+Figure MeasureRate(const Options& options, Hub& hub, std::uint32_t slots) {
+  const int tasks = options.quick ? 20 : slots == 1 ? 1'000 : 5'000;
+  Figure figure = Line(options, fmt::format("tasks over {} slots", slots), "tasks/s", 0, "");
+  figure.smaller_is_better = false;
+  hub.WithWorker(slots, [&] {
+    hub.OneHop();
+    const Stopwatch watch;
+    hub.Begin(tasks);
+    hub.Await();
+    figure.engine = tasks / watch.Seconds();
+    figure.engine_cpu_us = 1e6 * watch.Cpu() / tasks;
+  });
+  return figure;
 }
 
 /// Registered workers that wait for work.
-void MeasureIdle(Site& site, int workers, Duration span) {
+Figure MeasureIdle(const Options& options, Hub& hub, int workers) {
   struct Idle {
     std::unique_ptr<rpc::RpcClient> client;
     worker_api::Identity who;
@@ -196,36 +189,35 @@ void MeasureIdle(Site& site, int workers, Duration span) {
                            if (!over) poll(idle);
                          });
   };
-  all.reserve(workers);
+  all.reserve(static_cast<std::size_t>(workers));
   for (int i = 0; i < workers; ++i)
-    all.push_back({site.Connect(), {TenantId("public"), "idle-" + std::to_string(i), "one"}});
+    all.push_back({hub.Connect(), {TenantId("public"), fmt::format("idle-{}", i), "one"}});
   for (Idle& idle : all)
     idle.client->Register({.who = idle.who, .slots = {{"default", 1}}},
                           [&](const Result<worker_api::Welcome>& welcome) {
                             Check(welcome.has_value(), "a registration is refused");
                             poll(idle);
                           });
-  std::this_thread::sleep_for(1s);
-  const double cpu = CpuSeconds();
+  const auto span = options.quick ? 100ms : 10'000ms;
+  std::this_thread::sleep_for(options.quick ? 100ms : 1'000ms);
+  const Stopwatch watch;
   std::this_thread::sleep_for(span);
-  const double used = CpuSeconds() - cpu;
-  std::printf("%d idle workers: %.2f %% of a processor (both sides)\n", workers,
-              100 * used / std::chrono::duration<double>(span).count());
+  const double used = watch.Cpu() / watch.Seconds();
   over = true;
   all.clear();
+  return Line(options, fmt::format("{} idle workers, both sides", workers), "% of a CPU",
+              100 * used, "");
 }
 
 }  // namespace
-}  // namespace headworks
 
-int main(int argc, char** argv) {
-  mallopt(M_TRIM_THRESHOLD, 256 << 20);
-  mallopt(M_MMAP_THRESHOLD, 64 << 20);
-  const int tasks = argc > 1 ? std::atoi(argv[1]) : 5'000;
-  const int seconds = argc > 2 ? std::atoi(argv[2]) : 10;
-  headworks::Site site;
-  headworks::MeasureHops(site, std::max(10, tasks / 10));
+Figures RemoteWorkers(const Options& options) {
+  Hub hub(options);
+  Figures figures = MeasureHops(options, hub);
   for (const std::uint32_t slots : {1U, 8U, 64U})
-    headworks::MeasureRate(site, slots, slots == 1 ? std::max(10, tasks / 5) : tasks);
-  headworks::MeasureIdle(site, 100, std::chrono::seconds(seconds));
+    figures.push_back(MeasureRate(options, hub, slots));
+  figures.push_back(MeasureIdle(options, hub, options.quick ? 10 : 100));
+  return figures;
 }
+
+}  // namespace headworks::bench
