@@ -85,7 +85,7 @@ Result<RunView> RunReader::Read(Runner& runner, std::string_view reference, Inst
     if (page.size() < kPage) break;
     after = view.attempts.back().epoch;
   }
-  HEADWORKS_TRY(ReadExpressionErrors(runner, view));
+  HEADWORKS_TRY(ReadNotes(runner, view));
   return view;
 }
 
@@ -170,7 +170,7 @@ Status RunReader::ReadPicked(Runner& runner, RunView& view) {
   return {};
 }
 
-Status RunReader::ReadExpressionErrors(Runner& runner, RunView& view) {
+Status RunReader::ReadNotes(Runner& runner, RunView& view) {
   using enum model::Reason;
   constexpr std::array kTold = {kExpression, kPending, kPendingTimeout, kUnknown};
   if (std::ranges::find_first_of(view.tasks, kTold, {}, &model::TaskRun::reason) ==

@@ -90,7 +90,7 @@ class RunReader {
   Status ReadLimits(Runner& runner, RunView& view);
 
  private:
-  Status ReadExpressionErrors(Runner& runner, RunView& view);
+  Status ReadNotes(Runner& runner, RunView& view);
   Status ReadPlaces(Runner& runner, RunView& view);
   Status CountUnderWay(Runner& runner, RunView& view);
   /// All task rows, and the holders of those that are live.
