@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <ranges>
@@ -143,12 +142,6 @@ Result<std::string> ExpressionError(store::RunQuery& query, const TenantId& tena
     if (event.kind == "expression" && event.detail.starts_with(task + ": "))
       return event.detail.substr(task.size() + 2);
   return std::string(model::ReasonName(model::Reason::kExpression));
-}
-
-std::string BootId() {
-  std::string id;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
-  return id;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "headworks/base/host.h"
 #include "headworks/store_sqlite/sqlite_store.h"
 #include "headworks/task_queue/checks.h"
 #include "headworks/task_queue/rules.h"
@@ -325,7 +326,7 @@ Result<std::vector<Enqueued>> EnqueueInTransaction(sqlite3* db, Clock& clock,
   HEADWORKS_TRY(c.Run("SAVEPOINT headworks_enqueue"));
   auto answers = [&]() -> Result<std::vector<Enqueued>> {
     const task_queue::QueueTime now{clock.Now(), clock.Monotonic(),
-                                    task_queue::BootNumber(KernelBootId())};
+                                    task_queue::BootNumber(BootId())};
     HEADWORKS_ASSIGN(const auto time, ReadQueueTime(c, now, true));
     return QueueTransaction(c, tenant, queue, time).Enqueue(items, task_queue::Digests(items));
   }();
