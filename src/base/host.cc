@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <fstream>
 
 namespace headworks {
 namespace {
@@ -24,6 +25,12 @@ std::string HomeOfUser() {
 std::string HostName() {
   char name[256] = {};
   return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+std::string BootId() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  return std::getline(file, id) ? id : "unknown";
 }
 
 std::string UserFolder(const std::function<const char*(const char*)>& environment,

@@ -21,19 +21,18 @@ constexpr Duration kTold = Duration::max();
 
 class Follower {
  public:
-  Follower(const Context& context, std::unique_ptr<Runner>& runner, RunNo run, Presenter& presenter,
-           Outlet& outlet, SignalWatch& signals, OtherRuns& others)
-      : context_(context),
-        runner_(runner),
-        run_(run),
-        reference_(fmt::format("{}", run.value)),
-        presenter_(presenter),
-        outlet_(outlet),
-        signals_(signals),
-        others_(others),
-        began_(context.clock.Now()),
-        reader_(context),
-        lines_(runner->logs(), context.tenant(), run) {}
+  explicit Follower(const Following& f)
+      : context_(f.context),
+        runner_(f.runner),
+        run_(f.run),
+        reference_(fmt::format("{}", f.run.value)),
+        presenter_(f.presenter),
+        outlet_(f.outlet),
+        signals_(f.signals),
+        others_(f.others),
+        began_(f.context.clock.Now()),
+        reader_(f.context),
+        lines_(f.runner->logs(), f.context.tenant(), f.run) {}
 
   Result<FollowResult> Run() {
     for (;;) {
@@ -248,10 +247,6 @@ class Follower {
 
 }  // namespace
 
-Result<FollowResult> Follow(const Context& context, std::unique_ptr<Runner>& runner, RunNo run,
-                            Presenter& presenter, Outlet& outlet, SignalWatch& signals,
-                            OtherRuns& others) {
-  return Follower(context, runner, run, presenter, outlet, signals, others).Run();
-}
+Result<FollowResult> Follow(const Following& following) { return Follower(following).Run(); }
 
 }  // namespace headworks::cli

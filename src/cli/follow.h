@@ -59,12 +59,22 @@ struct FollowResult {
   RunView view;
 };
 
-/// Shows `run` until it ends, and all of it is told.  The first Ctrl-C cancels it; from then on a
-/// reader of `outlet` that takes nothing is not waited for.  If the process that is the engine
-/// goes away, `runner` is replaced by one that is the engine itself and continues the run.
-Result<FollowResult> Follow(const Context& context, std::unique_ptr<Runner>& runner, RunNo run,
-                            Presenter& presenter, Outlet& outlet, SignalWatch& signals,
-                            OtherRuns& others);
+/// What following a run takes.  All is borrowed.
+struct Following {
+  const Context& context;
+  /// If the process that is the engine goes away, it is replaced by one that is the engine itself
+  /// and continues the run.
+  std::unique_ptr<Runner>& runner;
+  RunNo run;
+  SignalWatch& signals;
+  OtherRuns& others;
+  Outlet& outlet;
+  Presenter& presenter;
+};
+
+/// Shows the run until it ends, and all of it is told.  The first Ctrl-C cancels it; from then on a
+/// reader of the outlet that takes nothing is not waited for.
+Result<FollowResult> Follow(const Following& following);
 
 /// Follow with the presenter that fits, then the report: how the run ended and, if it failed, the
 /// last lines of what failed and the command that retries.  Shuts the runner down.  On the second

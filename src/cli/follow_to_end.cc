@@ -66,33 +66,6 @@ std::string DescribeFailure(const Context& context, const RunView& view, TaskNo 
   return text;
 }
 
-/// With the last of what it printed: where it may fail, one line is enough.
-Status ShowFailure(const Context& context, Runner& runner, const RunView& view, TaskNo task,
-                   const Terminal& terminal, Presenter& presenter) {
-  const std::size_t last_lines = IsAllowedFailure(view, task) ? 1 : kLastLines;
-  std::string text = DescribeFailure(context, view, task, terminal);
-  if (const auto error = view.expression_errors.find(task); error != view.expression_errors.end())
-    text += "\n  " + terminal.Foreign(error->second);
-  presenter.Say(text);
-  LineReader lines(runner.logs(), context.tenant(), view.header.run_no);
-  HEADWORKS_ASSIGN(const auto page, lines.Last(task, view.tasks[task.value].epoch, last_lines));
-  for (const log_store::Entry& entry : page.entries)
-    presenter.Say(fmt::format("  {} | {}", view.id(task), LineText(entry.line, terminal)));
-  return {};
-}
-
-Status ShowFailures(const Context& context, Runner& runner, const RunView& view, bool allowed,
-                    const Terminal& terminal, Presenter& presenter) {
-  const auto failed = FailedTasks(view, allowed);
-  for (std::size_t i = 0; i < std::min(failed.size(), kMostFailures); ++i)
-    HEADWORKS_TRY(ShowFailure(context, runner, view, failed[i], terminal, presenter));
-  if (failed.size() > kMostFailures)
-    presenter.Say(
-        fmt::format("... and {} more: {}", failed.size() - kMostFailures,
-                    CommandLine(context, fmt::format("runs show {}", view.header.run_no.value))));
-  return {};
-}
-
 /// Tasks that ran though others had failed: they may have cleaned up, and taken away what a rerun
 /// would keep.  None where it would keep nothing.
 std::vector<std::string_view> CleanUps(const RunView& view) {
@@ -110,135 +83,173 @@ std::vector<std::string_view> CleanUps(const RunView& view) {
   return keeps ? names : std::vector<std::string_view>();
 }
 
-void SayHowToRetry(const Context& context, const RunView& view, Presenter& presenter) {
-  const auto rerun = [&](std::string_view what) {
-    return CommandLine(context, fmt::format("runs rerun {} {}", view.header.run_no.value, what));
-  };
-  presenter.Say("retry with: " + rerun("--failed"));
-  const std::vector<std::string_view> names = CleanUps(view);
-  if (names.empty()) return;
-  const auto told = std::span(names).first(std::min(names.size(), kMostFailures));
-  presenter.Say(fmt::format("or, if {}{} took away what that needs: {}", fmt::join(told, ", "),
-                            names.size() > told.size() ? ", ..." : "", rerun("--all")));
-}
+/// All that is told of a run from here to the end of this process's part in it, beside what the
+/// presenter shows by itself.
+class Story {
+ public:
+  /// All is borrowed.
+  Story(const Following& following, const Terminal& terminal)
+      : following_(following),
+        context_(following.context),
+        runner_(following.runner),
+        run_(following.run.value),
+        presenter_(following.presenter),
+        terminal_(terminal) {}
 
-Status Report(const Context& context, Runner& runner, const RunView& summary,
-              const Terminal& terminal, Presenter& presenter) {
-  const model::RunHeader& header = summary.header;
-  RunView view;
-  const bool again = header.state != model::RunState::kSucceeded;
-  if (again || summary.count(model::TaskState::kFailed) > 0) {
-    HEADWORKS_ASSIGN(view, RunReader(context).Read(runner, fmt::format("{}", header.run_no.value),
-                                                   context.clock.Now()));
-    // On a terminal the tree has those that may fail, with their last lines.
-    if (!terminal.interactive || view.tasks.size() > kMostListedTasks)
-      HEADWORKS_TRY(ShowFailures(context, runner, view, true, terminal, presenter));
-    if (header.state == model::RunState::kFailed)
-      HEADWORKS_TRY(ShowFailures(context, runner, view, false, terminal, presenter));
-  }
-  if (header.state == model::RunState::kFailed)
-    if (const std::string end = DescribeRunEnd(summary); !end.empty()) presenter.Say(end);
-  presenter.Say(fmt::format(
-      "run {} of {} {}{} in {}", header.run_no.value, header.name.workflow,
-      terminal.Paint(header.state, model::RunStateName(header.state)),
-      header.reason == model::Reason::kNone || header.state == model::RunState::kSucceeded
-          ? std::string()
-          : fmt::format(" ({})", model::ReasonName(header.reason)),
-      FormatDuration(summary.Elapsed(context.clock.Now()))));
-  if (again) SayHowToRetry(context, view, presenter);
-  return {};
-}
-
-/// Begins the story of a rerun.
-Status TellRerun(const Context& context, Runner& runner, const RunView& before,
-                 Presenter& presenter) {
-  const auto run = before.header.run_no.value;
-  HEADWORKS_ASSIGN(const RunView now,
-                   RunReader(context).Read(runner, fmt::format("{}", run), context.clock.Now()));
-  std::size_t kept = 0;
-  for (std::uint32_t no = 0; no < now.tasks.size(); ++no) kept += IsKept(before, now, TaskNo(no));
-  const std::size_t again = now.tasks.size() - kept;
-  presenter.Say(fmt::format("rerunning {} {} of run {}, keeping {}", again,
-                            again == 1 ? "task" : "tasks", run, kept));
-  presenter.Skip(before);
-  return {};
-}
-
-/// The second Ctrl-C: nothing is waited for, not even destructors.  What runs is stopped by its
-/// supervisor, as after a crash.
-[[noreturn]] void LeaveAtOnce(const Context& context, bool engine, std::int64_t run,
-                              Presenter& presenter) {
-  presenter.Say(
-      engine ? fmt::format("left run {} as it is; `{}` completes its cancellation, and then\n"
-                           "`{}` continues it",
-                           run, CommandLine(context, "up"),
-                           CommandLine(context, fmt::format("runs rerun {} --failed", run)))
-             : fmt::format("left run {}; its engine goes on without this terminal: `{}`", run,
-                           CommandLine(context, fmt::format("runs show {}", run))));
-  std::_Exit(static_cast<int>(Exit::kInterrupted));
-}
-
-/// SIGTERM: leaves the run to the next engine, unless its last task ends while it is waited for,
-/// and with it the run, of which `view` has the end then; it may not have been seen yet.
-Status Terminate(const Context& context, Runner& runner, std::int64_t run, RunView& view,
-                 Presenter& presenter) {
-  if (!runner.is_engine()) {
-    presenter.Say("terminated: the engine goes on with the run");
-    return runner.Shutdown();
-  }
-  presenter.Say(fmt::format("terminated: waiting up to {} for running tasks",
-                            FormatDuration(runner.options().drain_timeout)));
-  HEADWORKS_TRY(runner.Shutdown());
-  HEADWORKS_ASSIGN(view, RunReader(context).ReadSummary(runner, fmt::format("{}", run)));
-  if (!model::IsTerminal(view.header.state))
-    presenter.Say(fmt::format("left run {}; `{}` continues it", run, CommandLine(context, "up")));
-  return {};
-}
-
-/// Ends the engine.  Runs that it went on with beside the one that is over may still be at work.
-Status GiveBack(const Context& context, Runner& runner, OtherRuns& others) {
-  const Status idle = runner.Drain(kIdle);
-  if (idle || idle.error().code != Code::kDrainTimeout) return runner.Shutdown();
-  HEADWORKS_ASSIGN(const auto unfinished,
-                   runner.query().ListRuns(context.tenant(), UnfinishedRuns()));
-  std::vector<std::string> names;
-  for (const auto& run : unfinished)
-    if (names.size() < kMostOthers && others.Has(run.header.run_no))
-      names.push_back(
-          fmt::format("run {} of {}", run.header.run_no.value, run.header.name.workflow));
-  Note(
-      fmt::format("{} in this process: waiting up to {} for them; what is left then is stopped, "
-                  "and `{}` continues it",
-                  names.empty() ? std::string("other attempts are at work")
-                                : fmt::format("tasks of {} are at work", fmt::join(names, ", ")),
-                  FormatDuration(runner.options().drain_timeout), CommandLine(context, "up")));
-  return runner.Shutdown();
-}
-
-/// From here to the end of this process's part in the run: how it was when that came.
-Result<FollowResult> Tell(const Context& context, std::unique_ptr<Runner>& runner, RunNo run,
-                          SignalWatch& signals, OtherRuns& others, const RunView* before,
-                          const Terminal& terminal, Outlet& outlet, Presenter& presenter) {
-  if (before != nullptr) HEADWORKS_TRY(TellRerun(context, *runner, *before, presenter));
-  HEADWORKS_ASSIGN(FollowResult result,
-                   Follow(context, runner, run, presenter, outlet, signals, others));
-  if (result.end == FollowEnd::kLeft)
-    LeaveAtOnce(context, runner->is_engine(), run.value, presenter);
-  signals.Release();
-  if (result.end == FollowEnd::kTerminated)
-    HEADWORKS_TRY(Terminate(context, *runner, run.value, result.view, presenter));
-  const model::RunHeader& header = result.view.header;
-  if (result.end == FollowEnd::kStuck)
-    presenter.Say(fmt::format("run {} is stuck: {}\n`{}` tries again", run.value,
-                              header.stuck_reason,
-                              CommandLine(context, fmt::format("runs unstick {}", run.value))));
-  if (model::IsTerminal(header.state))
-    HEADWORKS_TRY(Report(context, *runner, result.view, terminal, presenter));
-  else if (result.end == FollowEnd::kTerminated)
+  /// Returns how the run was when that end came.  Shuts the runner down.
+  Result<FollowResult> Tell(const RunView* before) {
+    if (before != nullptr) HEADWORKS_TRY(TellRerun(*before));
+    HEADWORKS_ASSIGN(FollowResult result, Follow(following_));
+    if (result.end == FollowEnd::kLeft) LeaveAtOnce();
+    following_.signals.Release();
+    if (result.end == FollowEnd::kTerminated) HEADWORKS_TRY(Terminate(result.view));
+    const model::RunHeader& header = result.view.header;
+    if (result.end == FollowEnd::kStuck)
+      presenter_.Say(fmt::format("run {} is stuck: {}\n`{}` tries again", run_, header.stuck_reason,
+                                 OfRun("runs unstick")));
+    if (model::IsTerminal(header.state))
+      HEADWORKS_TRY(Report(result.view));
+    else if (result.end == FollowEnd::kTerminated)
+      return result;
+    HEADWORKS_TRY(GiveBack());
     return result;
-  HEADWORKS_TRY(GiveBack(context, *runner, others));
-  return result;
-}
+  }
+
+ private:
+  /// A command about this run: "headworks ARGUMENTS RUN MORE".
+  std::string OfRun(std::string_view arguments, std::string_view more = {}) const {
+    return CommandLine(context_, fmt::format("{} {}{}", arguments, run_, more));
+  }
+  Result<RunView> Read() const {
+    return RunReader(context_).Read(*runner_, fmt::format("{}", run_), context_.clock.Now());
+  }
+
+  /// With the last of what it printed: where it may fail, one line is enough.
+  Status ShowFailure(const RunView& view, TaskNo task) {
+    const std::size_t last_lines = IsAllowedFailure(view, task) ? 1 : kLastLines;
+    std::string text = DescribeFailure(context_, view, task, terminal_);
+    if (const auto error = view.expression_errors.find(task); error != view.expression_errors.end())
+      text += "\n  " + terminal_.Foreign(error->second);
+    presenter_.Say(text);
+    LineReader lines(runner_->logs(), context_.tenant(), view.header.run_no);
+    HEADWORKS_ASSIGN(const auto page, lines.Last(task, view.tasks[task.value].epoch, last_lines));
+    for (const log_store::Entry& entry : page.entries)
+      presenter_.Say(fmt::format("  {} | {}", view.id(task), LineText(entry.line, terminal_)));
+    return {};
+  }
+
+  Status ShowFailures(const RunView& view, bool allowed) {
+    const auto failed = FailedTasks(view, allowed);
+    for (std::size_t i = 0; i < std::min(failed.size(), kMostFailures); ++i)
+      HEADWORKS_TRY(ShowFailure(view, failed[i]));
+    if (failed.size() > kMostFailures)
+      presenter_.Say(
+          fmt::format("... and {} more: {}", failed.size() - kMostFailures, OfRun("runs show")));
+    return {};
+  }
+
+  void SayHowToRetry(const RunView& view) {
+    presenter_.Say("retry with: " + OfRun("runs rerun", " --failed"));
+    const std::vector<std::string_view> names = CleanUps(view);
+    if (names.empty()) return;
+    const auto told = std::span(names).first(std::min(names.size(), kMostFailures));
+    presenter_.Say(fmt::format("or, if {}{} took away what that needs: {}", fmt::join(told, ", "),
+                               names.size() > told.size() ? ", ..." : "",
+                               OfRun("runs rerun", " --all")));
+  }
+
+  Status Report(const RunView& summary) {
+    const model::RunHeader& header = summary.header;
+    RunView view;
+    const bool again = header.state != model::RunState::kSucceeded;
+    if (again || summary.count(model::TaskState::kFailed) > 0) {
+      HEADWORKS_ASSIGN(view, Read());
+      // On a terminal the tree has those that may fail, with their last lines.
+      if (!terminal_.interactive || view.tasks.size() > kMostListedTasks)
+        HEADWORKS_TRY(ShowFailures(view, true));
+      if (header.state == model::RunState::kFailed) HEADWORKS_TRY(ShowFailures(view, false));
+    }
+    if (header.state == model::RunState::kFailed)
+      if (const std::string end = DescribeRunEnd(summary); !end.empty()) presenter_.Say(end);
+    presenter_.Say(fmt::format("run {} of {} {}{} in {}", run_, header.name.workflow,
+                               terminal_.Paint(header.state, model::RunStateName(header.state)),
+                               header.reason == model::Reason::kNone || !again
+                                   ? std::string()
+                                   : fmt::format(" ({})", model::ReasonName(header.reason)),
+                               FormatDuration(summary.Elapsed(context_.clock.Now()))));
+    if (again) SayHowToRetry(view);
+    return {};
+  }
+
+  /// Begins the story of a rerun.
+  Status TellRerun(const RunView& before) {
+    HEADWORKS_ASSIGN(const RunView now, Read());
+    std::size_t kept = 0;
+    for (std::uint32_t no = 0; no < now.tasks.size(); ++no) kept += IsKept(before, now, TaskNo(no));
+    const std::size_t again = now.tasks.size() - kept;
+    presenter_.Say(fmt::format("rerunning {} {} of run {}, keeping {}", again,
+                               again == 1 ? "task" : "tasks", run_, kept));
+    presenter_.Skip(before);
+    return {};
+  }
+
+  /// The second Ctrl-C: nothing is waited for, not even destructors.  What runs is stopped by its
+  /// supervisor, as after a crash.
+  [[noreturn]] void LeaveAtOnce() {
+    presenter_.Say(
+        runner_->is_engine()
+            ? fmt::format("left run {} as it is; `{}` completes its cancellation, and then\n"
+                          "`{}` continues it",
+                          run_, CommandLine(context_, "up"), OfRun("runs rerun", " --failed"))
+            : fmt::format("left run {}; its engine goes on without this terminal: `{}`", run_,
+                          OfRun("runs show")));
+    std::_Exit(static_cast<int>(Exit::kInterrupted));
+  }
+
+  /// SIGTERM: leaves the run to the next engine, unless its last task ends while it is waited for,
+  /// and with it the run, of which `view` has the end then; it may not have been seen yet.
+  Status Terminate(RunView& view) {
+    if (!runner_->is_engine()) {
+      presenter_.Say("terminated: the engine goes on with the run");
+      return runner_->Shutdown();
+    }
+    presenter_.Say(fmt::format("terminated: waiting up to {} for running tasks",
+                               FormatDuration(runner_->options().drain_timeout)));
+    HEADWORKS_TRY(runner_->Shutdown());
+    HEADWORKS_ASSIGN(view, RunReader(context_).ReadSummary(*runner_, fmt::format("{}", run_)));
+    if (!model::IsTerminal(view.header.state))
+      presenter_.Say(
+          fmt::format("left run {}; `{}` continues it", run_, CommandLine(context_, "up")));
+    return {};
+  }
+
+  /// Ends the engine.  Runs that it went on with beside the one that is over may still be at work.
+  Status GiveBack() {
+    const Status idle = runner_->Drain(kIdle);
+    if (idle || idle.error().code != Code::kDrainTimeout) return runner_->Shutdown();
+    HEADWORKS_ASSIGN(const auto unfinished,
+                     runner_->query().ListRuns(context_.tenant(), UnfinishedRuns()));
+    std::vector<std::string> names;
+    for (const auto& run : unfinished)
+      if (names.size() < kMostOthers && following_.others.Has(run.header.run_no))
+        names.push_back(
+            fmt::format("run {} of {}", run.header.run_no.value, run.header.name.workflow));
+    Note(
+        fmt::format("{} in this process: waiting up to {} for them; what is left then is stopped, "
+                    "and `{}` continues it",
+                    names.empty() ? std::string("other attempts are at work")
+                                  : fmt::format("tasks of {} are at work", fmt::join(names, ", ")),
+                    FormatDuration(runner_->options().drain_timeout), CommandLine(context_, "up")));
+    return runner_->Shutdown();
+  }
+
+  const Following& following_;
+  const Context& context_;
+  std::unique_ptr<Runner>& runner_;
+  const std::int64_t run_;
+  Presenter& presenter_;
+  const Terminal& terminal_;
+};
 
 }  // namespace
 
@@ -258,8 +269,14 @@ Result<Exit> FollowToEnd(const Context& context, std::unique_ptr<Runner> runner,
   const Terminal terminal = Terminal::Of(stream, context.settings().color, context.environment);
   const auto presenter = terminal.interactive ? NewLivePresenter(outlet, stream, terminal)
                                               : NewPlainPresenter(outlet, terminal);
-  const auto told =
-      Tell(context, runner, run, signals, others, before, terminal, outlet, *presenter);
+  const Following following{.context = context,
+                            .runner = runner,
+                            .run = run,
+                            .signals = signals,
+                            .others = others,
+                            .outlet = outlet,
+                            .presenter = *presenter};
+  const auto told = Story(following, terminal).Tell(before);
   // The run is no longer this process's: its reader may take as long as it likes.
   const bool is_asked_to_leave = signals.interrupts() + signals.terminations() > 0;
   if (!outlet.Drain(is_asked_to_leave ? kStalled : Duration::max()))

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include <set>
 #include <thread>
 
+#include "headworks/base/fd.h"
 #include "headworks/base/file.h"
 #include "headworks/base/json.h"
 #include "headworks/task_queue/checks.h"
@@ -61,24 +61,20 @@ Status Check(const TakerOptions& options) {
 /// A folder that no other taker uses meanwhile.
 class TakerFolder {
  public:
-  TakerFolder(const TakerFolder&) = delete;
-  TakerFolder& operator=(const TakerFolder&) = delete;
-  ~TakerFolder() { close(lock_); }
-
   static Result<std::unique_ptr<TakerFolder>> Open(const std::string& path, Random& random) {
     std::error_code ec;
     fs::create_directories(path, ec);
     if (ec)
       return Error{Code::kUnavailable,
                    fmt::format("folder {} cannot be made: {}", path, ec.message())};
-    const int lock = open((path + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (lock < 0)
+    Fd lock(open((path + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (!lock)
       return Error{Code::kUnavailable,
                    fmt::format("cannot open {}/lock: {}", path, std::strerror(errno))};
-    std::unique_ptr<TakerFolder> folder(new TakerFolder(lock, path));
-    if (flock(lock, LOCK_EX | LOCK_NB) != 0)
+    if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
       return Error{Code::kConflict,
                    fmt::format("another runner uses {}; give this one a folder of its own", path)};
+    std::unique_ptr<TakerFolder> folder(new TakerFolder(std::move(lock), path));
     HEADWORKS_TRY(folder->ReadId(random));
     return folder;
   }
@@ -111,7 +107,7 @@ class TakerFolder {
   }
 
  private:
-  TakerFolder(int lock, std::string path) : lock_(lock), path_(std::move(path)) {}
+  TakerFolder(Fd lock, std::string path) : lock_(std::move(lock)), path_(std::move(path)) {}
 
   Status ReadId(Random& random) {
     const std::string file = path_ + "/id";
@@ -122,7 +118,7 @@ class TakerFolder {
                  fmt::format("cannot write {}: {}", file, std::strerror(errno))};
   }
 
-  const int lock_;
+  const Fd lock_;  // as long as this is there
   const std::string path_;
   std::string id_;
 };
@@ -232,17 +228,20 @@ class Impl final : public RunTaker {
 
   /// One run at a time: a claim that was lost while this program was stopped may be its own again.
   void Use(const std::string& folder) {
-    const std::scoped_lock sweeping(sweep_mutex_);
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !used_.contains(folder); });
+    changed_.wait(lock, [&] { return !is_sweeping_ && !used_.contains(folder); });
     used_.insert(folder);
     const Duration now = ports_.clock.Monotonic();
     if (now < next_sweep_) return;
     next_sweep_ = now + kSweepEvery;
     std::set<std::string> used = used_;
     for (const ClaimedItem& item : held_) used.insert(folder_->FolderOf(options_, item));
+    is_sweeping_ = true;
     lock.unlock();
     folder_->Sweep(ports_.clock.Now() - options_.keep, used, ports_.log);
+    lock.lock();
+    is_sweeping_ = false;
+    changed_.notify_all();
   }
 
   std::optional<ClaimedItem> Next() {
@@ -281,13 +280,13 @@ class Impl final : public RunTaker {
   const std::unique_ptr<TakerFolder> folder_;
   std::stop_source leaving_;  // nothing more is taken
   std::stop_source stop_;     // what runs is to be handed back
-  std::mutex sweep_mutex_;    // before mutex_
   std::mutex mutex_;
   std::condition_variable_any changed_;
   // Guarded by mutex_.
   std::deque<ClaimedItem> held_;
-  std::set<std::string> used_;
-  std::uint32_t serving_;  // slots that have not ended
+  std::set<std::string> used_;  // folders
+  bool is_sweeping_ = false;    // nothing comes to used_ meanwhile
+  std::uint32_t serving_;       // slots that have not ended
   Duration next_sweep_{0};
 };
 

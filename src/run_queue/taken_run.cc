@@ -69,9 +69,9 @@ Duration TakenRun::KillAt() const { return held_until() - kToStop / 4; }
 bool TakenRun::MayRun() const { return !lost_ && ports_.clock.Monotonic() < StopAt(); }
 
 void TakenRun::SetHeldUntil(Duration at) {
-  held_until_ = at.count();
   {
     const std::scoped_lock lock(watch_mutex_);
+    held_until_ = at.count();
     watch_.notify_all();
   }
   const std::scoped_lock lock(mutex_);
@@ -114,9 +114,11 @@ void TakenRun::WatchEnd(const std::stop_token& done) {
   {
     std::unique_lock lock(watch_mutex_);
     for (;;) {
-      const Duration left = held_until() - ports_.clock.Monotonic();
+      const Duration until = held_until();
+      const Duration left = until - ports_.clock.Monotonic();
       if (left <= Duration(0)) break;
-      watch_.wait_for(lock, done, std::min(left, options_.lease), [] { return false; });
+      watch_.wait_for(lock, done, std::min(left, options_.lease),
+                      [&] { return held_until() != until; });
       if (done.stop_requested()) return;
     }
   }

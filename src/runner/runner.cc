@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <ranges>
@@ -145,12 +144,6 @@ Result<std::string> ExpressionError(store::RunQuery& query, const TenantId& tena
   return std::string(model::ReasonName(model::Reason::kExpression));
 }
 
-std::string BootId() {
-  std::string id;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
-  return id;
-}
-
 }  // namespace
 
 Result<std::string> DefaultDatabaseUrl() {
@@ -238,6 +231,8 @@ struct Runner::Parts {
   /// kInvalidArgument if an executor to which no task goes holds attempts.
   Status CheckHeld();
   Status OpenExecutors();
+  /// Those, the one of workers if tasks go to it, and the embedder's.
+  Status RegisterExecutors();
   Status OpenQueueExecutor();
   /// Attempts that end with this process, or that it has to see through.
   std::uint64_t LiveHere(const engine::EngineStats& stats) const;
@@ -388,6 +383,10 @@ Status Runner::Parts::OpenExecutors() {
                                                            .log = *logger,
                                                            .ledger = ledger.get(),
                                                            .artifacts = artifacts.get()}));
+  return {};
+}
+
+Status Runner::Parts::RegisterExecutors() {
   const auto add = [&](const std::string& key, executor::Executor& executor) -> Status {
     HEADWORKS_TRY(dispatcher->RegisterExecutor(key, executor));
     if (IsRouted(key)) executors.emplace_back(key, &executor);
@@ -562,6 +561,7 @@ Result<std::unique_ptr<Runner>> Runner::Open(RunnerOptions options) {
   HEADWORKS_TRY(p.TakeOwnership());
   HEADWORKS_TRY(p.CheckHeld());
   HEADWORKS_TRY(p.OpenExecutors());
+  HEADWORKS_TRY(p.RegisterExecutors());
   HEADWORKS_TRY(p.DeclarePools());  // a configuration that is refused has changed nothing
   HEADWORKS_TRY(p.StartAlerts());
   HEADWORKS_TRY(p.StartEngine());

@@ -7,10 +7,10 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 #include "headworks/base/file.h"
+#include "headworks/base/host.h"
 #include "schema.h"
 
 namespace headworks::store_sqlite {
@@ -51,18 +51,12 @@ Status CreatePrivateFile(const std::string& path) {
 
 }  // namespace
 
-std::string KernelBootId() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  return std::getline(file, id) ? id : "unknown";
-}
-
 Core::Core(std::string path, const Options& options)
     : path_(std::move(path)),
       options_(options),
       clock_(options.clock != nullptr ? *options.clock : system_clock_),
       logger_(options.logger != nullptr ? *options.logger : null_logger_),
-      boot_id_(options.boot_id.empty() ? KernelBootId() : options.boot_id),
+      boot_id_(options.boot_id.empty() ? BootId() : options.boot_id),
       redact_(options.redact ? options.redact : task_queue::RedactCredentials) {}
 
 Core::~Core() {

@@ -17,9 +17,6 @@
 
 namespace headworks::store_sqlite {
 
-/// What the kernel calls this boot.
-std::string KernelBootId();
-
 /// One open file: its writing connection, its readers, its checkpoints.
 ///
 /// Threads.  All methods may be called concurrently.  One thread of its own writes the log back.

@@ -1,18 +1,6 @@
 #include "group_writer.h"
 
 namespace headworks::store_sqlite {
-namespace {
-
-/// All that `work` changes, or nothing.
-Status InSavepoint(Connection& c, const std::function<Status(Connection&)>& work) {
-  HEADWORKS_TRY(c.Run("SAVEPOINT member"));
-  Status status = work(c);
-  if (!status) HEADWORKS_TRY(c.Run("ROLLBACK TO member"));
-  HEADWORKS_TRY(c.Run("RELEASE member"));
-  return status;
-}
-
-}  // namespace
 
 std::size_t GroupWriter::waiting() {
   const std::lock_guard lock(queue_mutex_);

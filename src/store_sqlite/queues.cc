@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "headworks/base/host.h"
 #include "headworks/store_sqlite/sqlite_store.h"
 #include "headworks/task_queue/checks.h"
 #include "headworks/task_queue/rules.h"
@@ -254,23 +255,15 @@ namespace {
 /// Whether the store itself is at fault, so that nothing of the round can be written.
 bool IsOfTheStore(Code code) { return code == Code::kUnavailable || code == Code::kAtCapacity; }
 
-/// Items of one queue: all that there is room for, or, where one cannot be written, none.
-Result<std::size_t> EnqueueBatch(Connection& c, const task_queue::QueueTime& now,
-                                 const store::QueuedItem& first, std::span<const NewItem> batch) {
-  HEADWORKS_TRY(c.Run("SAVEPOINT items"));
-  auto left = QueueTransaction(c, first.tenant, first.queue, now)
-                  .EnqueueWhatFits(batch, task_queue::Digests(batch));
-  if (!left && !IsOfTheStore(left.error().code) && sqlite3_get_autocommit(c.handle()) == 0)
-    HEADWORKS_TRY(c.Run("ROLLBACK TO items"));
-  if (sqlite3_get_autocommit(c.handle()) == 0) HEADWORKS_TRY(c.Run("RELEASE items"));
-  return left;
-}
-
-/// As far as they can be written: those that cannot are found by halving, and left out.
+/// Items of one queue, as far as there is room and they can be written: those that cannot are found
+/// by halving, and left out.
 Result<std::size_t> EnqueueSound(Connection& c, const task_queue::QueueTime& now,
                                  const store::QueuedItem& first, std::span<const NewItem> batch,
                                  Logger& log) {
-  auto left = EnqueueBatch(c, now, first, batch);
+  auto left = InSavepoint(c, [&](Connection&) {
+    return QueueTransaction(c, first.tenant, first.queue, now)
+        .EnqueueWhatFits(batch, task_queue::Digests(batch));
+  });
   if (left || IsOfTheStore(left.error().code)) return left;
   if (batch.size() == 1) {
     log.Error("an item of a round cannot be written, and is left out",
@@ -326,17 +319,12 @@ Result<std::vector<Enqueued>> EnqueueInTransaction(sqlite3* db, Clock& clock, Lo
                  "the database is of an older level; open it once with `store_sqlite::Open`, or "
                  "run `headworks db migrate`"};
   }
-  HEADWORKS_TRY(c.Run("SAVEPOINT headworks_enqueue"));
-  auto answers = [&]() -> Result<std::vector<Enqueued>> {
+  auto answers = InSavepoint(c, [&](Connection&) -> Result<std::vector<Enqueued>> {
     const task_queue::QueueTime now{clock.Now(), clock.Monotonic(),
-                                    task_queue::BootNumber(KernelBootId())};
+                                    task_queue::BootNumber(BootId())};
     HEADWORKS_ASSIGN(const auto time, ReadQueueTime(c, now, true));
     return QueueTransaction(c, tenant, queue, time).Enqueue(items, task_queue::Digests(items));
-  }();
-  if (!answers && sqlite3_get_autocommit(db) == 0) {
-    HEADWORKS_TRY(c.Run("ROLLBACK TO headworks_enqueue"));
-  }
-  if (sqlite3_get_autocommit(db) == 0) HEADWORKS_TRY(c.Run("RELEASE headworks_enqueue"));
+  });
   if (answers) WarnOfDiffering(log, tenant, queue, items, *answers);
   return answers;
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <type_traits>
 #include <unordered_map>
+#include <utility>
 
 #include "headworks/base/ids.h"
 #include "headworks/base/result.h"
@@ -223,5 +224,18 @@ class Transaction {
 
   Connection* connection_;
 };
+
+/// Runs `body(connection)` within an open transaction, and undoes what it changed if it returns an
+/// error.
+template <typename Body>
+std::invoke_result_t<Body, Connection&> InSavepoint(Connection& connection, Body&& body) {
+  HEADWORKS_TRY(connection.Run("SAVEPOINT headworks"));
+  auto result = std::forward<Body>(body)(connection);
+  // Some errors have rolled back the whole transaction.
+  if (sqlite3_get_autocommit(connection.handle()) != 0) return result;
+  if (!result) HEADWORKS_TRY(connection.Run("ROLLBACK TO headworks"));
+  HEADWORKS_TRY(connection.Run("RELEASE headworks"));
+  return result;
+}
 
 }  // namespace headworks::store_sqlite

@@ -296,28 +296,38 @@ TEST_F(RunTakerTest, AnotherItemWithTheSameIdIsAnotherRun) {
   EXPECT_TRUE(Eventually([&] { return Lines("done").size() == 2; }));
 }
 
-// Nothing can stop it but the end of the program.
-TEST_F(RunTakerTest, AFunctionThatRunsOnEndsTheProgramBeforeAnotherBegins) {
+/// One C++ function that nothing can stop but the end of the program.
+struct StuckFunction {
+  StuckFunction() {
+    EXPECT_TRUE(registry.Register(
+        {.task = "stuck"},
+        [this](TaskContext&) -> TaskResult<Json> {
+          begun = true;
+          while (!released) std::this_thread::sleep_for(5ms);  // tidy-allow(sleep): it is stuck
+          return Json("{}");
+        },
+        "here"));
+  }
+  static Task Call() {
+    model::WorkflowDefinition definition;
+    definition.name = {"public", "embedded", "flow"};
+    definition.tasks = {{.id = "a", .action = model::FunctionAction{"stuck"}}};
+    definition.tasks[0].grace = 0s;
+    const auto workflow = *model::Workflow::Create(std::move(definition));
+    return *Task::Create({.task_id = "a", .workflow_blob = workflow->canonical_json()});
+  }
+
   TaskRegistry registry;
   std::atomic<bool> begun = false, released = false;
-  ASSERT_TRUE(registry.Register(
-      {.task = "stuck"},
-      [&](TaskContext&) -> TaskResult<Json> {
-        begun = true;
-        while (!released) std::this_thread::sleep_for(5ms);  // tidy-allow(sleep): it is stuck
-        return Json("{}");
-      },
-      "here"));
-  model::WorkflowDefinition definition;
-  definition.name = {"public", "embedded", "flow"};
-  definition.tasks = {{.id = "a", .action = model::FunctionAction{"stuck"}}};
-  definition.tasks[0].grace = 0s;
-  const auto workflow = *model::Workflow::Create(std::move(definition));
-  PushIt(*Task::Create({.task_id = "a", .workflow_blob = workflow->canonical_json()}));
+};
+
+TEST_F(RunTakerTest, AFunctionThatRunsOnEndsTheProgramBeforeAnotherBegins) {
+  StuckFunction stuck;
+  PushIt(StuckFunction::Call());
   auto options = Options("one");
-  options.runner.registry = &registry;
+  options.runner.registry = &stuck.registry;
   const auto one = Take(std::move(options));
-  ASSERT_TRUE(Eventually([&] { return begun.load(); }));
+  ASSERT_TRUE(Eventually([&] { return stuck.begun.load(); }));
   const auto leaves = std::async(std::launch::async, [&] {
     one->taker->Drain();
     one->taker->Drain();
@@ -325,7 +335,41 @@ TEST_F(RunTakerTest, AFunctionThatRunsOnEndsTheProgramBeforeAnotherBegins) {
   EXPECT_TRUE(Eventually([&] { return !one->ended().empty(); }));
   EXPECT_EQ(one->ended(), "item a of queue default: a function runs on at the end of its claim");
   EXPECT_EQ(StateOf("a"), ItemState::kProcessing) << "nobody has it yet";
-  released = true;
+  stuck.released = true;
+}
+
+TEST_F(RunTakerTest, AFunctionWhoseClaimIsAnothersEndsTheProgramAtOnce) {
+  StuckFunction stuck;
+  PushIt(StuckFunction::Call());
+  auto options = Options("one");
+  options.lease = 1h;
+  options.runner.registry = &stuck.registry;
+  const auto one = Take(std::move(options));
+  ASSERT_TRUE(Eventually([&] { return stuck.begun.load(); }));
+  one->queues->code = Code::kLeaseLost;
+  one->queues->cut = true;
+  EXPECT_TRUE(Eventually([&] { return !one->ended().empty(); }));
+  stuck.released = true;
+}
+
+TEST_F(RunTakerTest, AnItemThatWaitsForItsOwnRunToEndHoldsUpNoOther) {
+  StuckFunction stuck;
+  PushIt(StuckFunction::Call());
+  auto options = Options("one");
+  options.slots = 3;
+  options.runner.registry = &stuck.registry;
+  const auto one = Take(std::move(options));
+  ASSERT_TRUE(Eventually([&] { return stuck.begun.load(); }));
+  one->queues->cut = true;
+  ASSERT_TRUE(Eventually([&] { return !one->ended().empty(); }));
+  one->queues->cut = false;
+  ASSERT_TRUE(Eventually([&] {
+    const auto item = store_->queues().admin().GetItem(TenantId("public"), "default", "a");
+    return item->item.attempts == 2 && item->item.state == ItemState::kProcessing;
+  }));
+  PushIt(TaskOf("b", "true"));
+  EXPECT_TRUE(Eventually([&] { return StateOf("b") == ItemState::kCompleted; }));
+  stuck.released = true;
 }
 
 TEST_F(RunTakerTest, StoresOfRunsAreKeptForAWhile) {

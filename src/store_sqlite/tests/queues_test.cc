@@ -1,42 +1,18 @@
-#include <filesystem>
-
 #include "headworks/store_memory/memory_store.h"
-#include "headworks/store_sqlite/sqlite_store.h"
 #include "headworks/task_queue_conformance/harness.h"
 #include "headworks/task_queue_conformance/trace.h"
-#include "tests/scratch_folder.h"
+#include "tests/crashing_database.h"
 
 namespace headworks::task_queue::conformance {
 namespace {
 
-namespace fs = std::filesystem;
-
 class SqliteHarness final : public Harness {
  public:
-  SqliteHarness() { Reopen(); }
   Queues& queues() override { return db_->queues(); }
-
-  /// Goes on with what is on disk now, as in the test of the store.
-  void CrashAndReopen() override {
-    const fs::path from = Path();
-    ++crashes_;
-    fs::copy_file(from, Path());
-    fs::copy_file(from.string() + "-wal", Path().string() + "-wal");
-    Reopen();
-  }
+  void CrashAndReopen() override { db_.CrashAndReopen(); }
 
  private:
-  fs::path Path() const { return folder_.path() / ("db" + std::to_string(crashes_)); }
-
-  void Reopen() {
-    auto opened = store_sqlite::Open(Path(), {.clock = &clock});
-    ASSERT_TRUE(opened) << opened.error().message;
-    db_ = *std::move(opened);
-  }
-
-  store_sqlite::ScratchFolder folder_;
-  int crashes_ = 0;
-  std::unique_ptr<store_sqlite::Database> db_;
+  store_sqlite::CrashingDatabase db_{clock};
 };
 
 INSTANTIATE_TEST_SUITE_P(Sqlite, QueueConformance,

@@ -8,6 +8,10 @@ namespace headworks {
 /// The name of this machine, for people; "localhost" where it has none.
 std::string HostName();
 
+/// What the kernel calls this boot: monotonic times of another one mean nothing.  "unknown" where
+/// it does not say.
+std::string BootId();
+
 /// Where a user's files of one kind belong (XDG Base Directory Specification): the folder that
 /// `variable` names, or else `below_home`.  Home is HOME, or else what the system knows of this
 /// user.  Relative folders count as unset, as the specification says; empty = there is none.
