@@ -92,7 +92,7 @@ class Fleet::Port final : public executor::Executor {
 
 Fleet::Fleet(std::string name, Dice dice, SimClock& clock, Journal& journal, Site::Hooks hooks)
     : name_(std::move(name)),
-      dice_(dice),
+      dice_(std::move(dice)),
       clock_(clock),
       journal_(journal),
       hooks_(std::move(hooks)),
@@ -235,7 +235,7 @@ void Fleet::Act(Worker& worker) {
   if (held.work_token.empty()) {
     if (calm_ || !dice_.Chance(60)) return Begin(worker, held);
     Send<bool>([who = worker.who, token = held.assignment.start_token](
-                   Service& s, auto done) { s.HandBack(who, {token}, done); },
+                   Service& s, auto done) { s.HandBack(who, {token}, std::move(done)); },
                [](const Result<bool>&) {});
     worker.held.erase(at);
     return;
@@ -259,7 +259,7 @@ void Fleet::Die(Worker& worker) {
     if (!held.work_token.empty()) truth.lapsed = true;
   }
   if (leaves)
-    Send<bool>([who = worker.who](Service& s, auto done) { s.Leave(who, done); },
+    Send<bool>([who = worker.who](Service& s, auto done) { s.Leave(who, std::move(done)); },
                [](const Result<bool>&) {});
   worker = Worker{.who = {worker.who.tenant, worker.who.worker, fmt::format("{}", ++incarnations_)},
                   .labelled = worker.labelled};
@@ -272,7 +272,7 @@ void Fleet::Register(Worker& worker) {
   if (worker.labelled || serves_all_) labels.emplace_back(kLabel);
   Send<worker_api::Welcome>(
       [who = worker.who, slots, labels](Service& s, auto done) {
-        s.Register({.who = who, .slots = slots, .labels = labels}, done);
+        s.Register({.who = who, .slots = slots, .labels = labels}, std::move(done));
       },
       [this, who = worker.who, slots](const Result<worker_api::Welcome>& answer) {
         Worker* const known = Find(who);
@@ -291,7 +291,7 @@ void Fleet::Poll(Worker& worker) {
   const Duration wait = dice_.Chance(500) ? Duration(0) : Duration(std::chrono::seconds(10));
   Send<worker_api::Polled>(
       [who = worker.who, free, wait](Service& s, auto done) {
-        s.PollFor({.who = who, .free = free, .wait = wait}, done);
+        s.PollFor({.who = who, .free = free, .wait = wait}, std::move(done));
       },
       [this, who = worker.who](const Result<worker_api::Polled>& answer) {
         Worker* const known = Find(who);
@@ -326,7 +326,7 @@ void Fleet::Begin(Worker& worker, Held& held) {
       [this, who = worker.who, id = held.id, token = held.assignment.start_token](Service& s,
                                                                                   auto done) {
         truths_.at(id).dropped = true;  // from now on it may be let in, and never hear of it
-        s.Start(who, token, done);
+        s.Start(who, token, std::move(done));
       },
       [this, who = worker.who, id = held.id, number = held.number, said = clock_.Monotonic()](
           const Result<Started>& answer) { Begun(who, id, number, said, answer); });
@@ -387,7 +387,7 @@ void Fleet::Beat(Worker& worker) {
   const Duration wait = dice_.Chance(500) ? Duration(0) : Duration(std::chrono::seconds(5));
   Send<worker_api::Beaten>(
       [who = worker.who, tokens, wait](Service& s, auto done) {
-        s.Beat({.who = who, .work_tokens = tokens, .wait = wait}, done);
+        s.Beat({.who = who, .work_tokens = tokens, .wait = wait}, std::move(done));
       },
       [this, who = worker.who, ids,
        said = clock_.Monotonic()](const Result<worker_api::Beaten>& answer) {
@@ -409,7 +409,7 @@ void Fleet::Beat(Worker& worker) {
 void Fleet::Say(Worker& worker, Held& held) {
   Send<Reply>(
       [token = held.work_token, at = clock_.Now()](Service& s, auto done) {
-        s.Log(token, {{.number = 1, .at = at, .bytes = "line"}}, done);
+        s.Log(token, {{.number = 1, .at = at, .bytes = "line"}}, std::move(done));
       },
       [this, who = worker.who, id = held.id,
        said = clock_.Monotonic()](const Result<Reply>& answer) {
@@ -465,7 +465,7 @@ void Fleet::End(Site::Truth& truth, Held& held) {
 
 void Fleet::Complete(Worker& worker, Held& held) {
   Send<Reply>([token = held.work_token, outcome = *truths_.at(held.id).outcome](
-                  Service& s, auto done) { s.Complete(token, outcome, done); },
+                  Service& s, auto done) { s.Complete(token, outcome, std::move(done)); },
               [this, who = worker.who, id = held.id](const Result<Reply>& answer) {
                 if (FindHeld(who, id) == nullptr) return;
                 const bool refused = !answer && answer.error().code != Code::kUnavailable;

@@ -576,8 +576,8 @@ TEST_F(EngineTest, NoMoreRunsOfAWorkflowAreUnderWayThanItSays) {
   auto definition = Tasks("w", 1);
   definition.max_active_runs = 2;
   const auto workflow = Put(std::move(definition));
-  std::vector<std::shared_ptr<Result<control::Started>>> started;
-  for (int i = 0; i < 5; ++i) started.push_back(Start(*workflow));
+  std::vector<std::shared_ptr<Result<control::Started>>> started(5);
+  for (auto& one : started) one = Start(*workflow);
   const auto other = Start(*Put(Tasks("other", 1)));
   Tick(4);
   EXPECT_EQ(dispatcher_.taken.size(), 3U) << "what another workflow does is its own affair";
