@@ -400,7 +400,7 @@ void ProcessExecutor::Impl::FillEnvironment(Prepared& prepared) {
   }
   prepared.failure =
       Failure(model::Verdict::kRetry, model::Reason::kSpawn, environment.error().message);
-  prepared.watch->Judge(*prepared.failure);
+  if (prepared.watch) prepared.watch->Judge(*prepared.failure);
 }
 
 /// The request without its environment.  Returns the script that has to be written; empty = none.
