@@ -396,6 +396,7 @@ TEST_F(Items, PayloadsThatAreNotSentHaveABound) {
   EXPECT_EQ(Take(*items, "q")->items.size(), 1U);
   Push("q", "large", "1234567");
   EXPECT_EQ(Take(*items, "q").error().code, Code::kUnavailable);
+  queues.settles.wait(0);  // it goes back once the refusal is said
   EXPECT_EQ(Item("q", "large").state, ItemState::kPending);
   EXPECT_EQ(Item("q", "large").attempts, 0) << "handed back";
 }
