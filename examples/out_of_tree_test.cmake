@@ -81,7 +81,7 @@ foreach(component IN LISTS components)
   run(${CMAKE_COMMAND} --install ${TREE} --prefix ${SCRATCH}/prefix --component ${component} --strip)
   check_grpc_is_hidden(${component})
 endforeach()
-run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/${PROJECT} -B ${SCRATCH}/build
+run(${CMAKE_COMMAND} -G Ninja -S ${CMAKE_CURRENT_LIST_DIR}/${PROJECT} -B ${SCRATCH}/build
   -DCMAKE_PREFIX_PATH=${SCRATCH}/prefix -DCMAKE_CXX_COMPILER=${COMPILER}
   -DCMAKE_CXX_STANDARD=${STANDARD})
 check_what_was_found()

@@ -90,7 +90,6 @@ class DiskTest(chaos.ChaosCase):
         self.write("slow.yaml", SLOW)
         self.write("a.go", "")
         self.hw("run", "slow.yaml")
-        self.dir.chmod(0o755)
         self.store.parent.chmod(0o755)
         for path in self.store.parent.glob("headworks.db*"):
             if path.is_file():
@@ -101,8 +100,9 @@ class DiskTest(chaos.ChaosCase):
         else:
             self.store.parent.chmod(0o555)
             self.addCleanup(self.store.parent.chmod, 0o755)
-        done = subprocess.run([self.program, "run", "slow.yaml"], cwd=self.dir, env=self.env,
-                              text=True, capture_output=True, timeout=harness.PATIENCE, **as_other)
+        done = subprocess.run([self.program_of_others(), "run", "slow.yaml"], cwd=self.dir,
+                              env=self.env, text=True, capture_output=True,
+                              timeout=harness.PATIENCE, **as_other)
         self.assertEqual(done.returncode, REFUSED, done.stderr)
         self.assertIn(str(self.store), done.stderr)
         self.assertIn("writable", done.stderr)

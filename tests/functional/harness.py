@@ -36,6 +36,11 @@ class Case(unittest.TestCase):
         self.env.update(HEADWORKS_STORE=str(self.store), XDG_CONFIG_HOME=str(self.dir / "config"),
                         HOME=str(self.dir), LANG="C.UTF-8", TERM="xterm")
 
+    def program_of_others(self):
+        """Where other users may run it, whatever folder the tree lies in."""
+        self.dir.chmod(0o755)
+        return shutil.copy(self.program, self.dir / "headworks")
+
     def write(self, name, text):
         path = self.dir / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -353,9 +353,10 @@ tasks:
         if os.geteuid() != 0:
             self.skipTest("only root can be somebody whom nobody knows")
         self.write("chain.yaml", CHAIN)
+        program = self.program_of_others()
         for args, code in ((["run", "chain.yaml"], USAGE), (["runs", "list"], USAGE),
                            (["runs", "list", "--store", "/dev/null/none"], NOT_FOUND)):
-            done = subprocess.run([self.program, *args], cwd="/", env={}, text=True,
+            done = subprocess.run([program, *args], cwd="/", env={}, text=True,
                                   capture_output=True, timeout=PATIENCE, user=54321, group=54321,
                                   extra_groups=[])
             self.assertEqual(done.returncode, code, done.stderr)
