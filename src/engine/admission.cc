@@ -10,6 +10,8 @@ namespace {
 
 /// With more to do than this, no runs are admitted.
 constexpr std::size_t kAdmitBacklog = 1'000;
+/// So many runs come in whatever the credit.
+constexpr std::size_t kAdmitFew = 64;
 /// Tenants that are looked up at once.
 constexpr std::size_t kTenantPage = 1'000;
 /// All that is due is looked for so often, should something have been missed; what is to be woken
@@ -62,11 +64,27 @@ bool Engine::FindDueTenants() {
   return true;
 }
 
+std::size_t Engine::AdmitBatch() const {
+  // Each attempt whose end waits frees a place, each run that waits to go on may take one.
+  std::size_t has = 0, takes = 0;
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    if (lanes_[l].has_lines) return options_.admit_batch;
+    const std::uint32_t max = dispatcher_.GetCapacity(l).max;
+    has += max - std::min(lanes_[l].live, max);
+    takes += lanes_[l].ready.size();
+  }
+  for (const Work& work : backlog_)
+    if (const auto* event = std::get_if<model::Event>(&work.what))
+      ++(std::holds_alternative<model::AttemptEnded>(*event) ? has : takes);
+  return std::min(options_.admit_batch, std::max(has - std::min(has, takes), kAdmitFew));
+}
+
 bool Engine::AdmitInTurn() {
   const Instant now = clock_.Now();
   std::size_t states = 0;
-  due_.ShareOut(options_.admit_batch, RoomForRuns());
-  for (std::size_t rows = options_.admit_batch; rows > 0 && !due_.empty();) {
+  const std::size_t batch = AdmitBatch();
+  due_.ShareOut(batch, RoomForRuns());
+  for (std::size_t rows = batch; rows > 0 && !due_.empty();) {
     const std::size_t room = RoomForRuns();
     memory_full_ = room == 0;  // until a run leaves it
     if (memory_full_) return true;

@@ -53,6 +53,10 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
   active_runs_.BeginRound();
   pools_.BeginRound();
   grant_more_ = false;
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    lanes_[l].carried = lanes_[l].ready.size();
+    lanes_[l].max = dispatcher_.GetCapacity(l).max;
+  }
   std::vector<Work> works;
   works.reserve(
       std::min(again.size() + cancels_.size() + backlog_.size(), options_.max_round_rows));
@@ -67,9 +71,7 @@ void Engine::RunRound(std::vector<Work> again, bool grant) {
   if (again.empty()) {
     for (auto* queue : {&cancels_, &backlog_})
       for (std::size_t n = queue->size(); n > 0 && !faulted_; --n) {
-        if (round_rows_ >= options_.max_round_rows || round_bytes_ >= options_.max_round_bytes ||
-            round_states_ >= kAdmitStates)
-          break;
+        if (RoundIsFull()) break;
         Work next = std::move(queue->front());
         queue->pop_front();
         apply(std::move(next));
@@ -580,12 +582,31 @@ void Engine::QueueAgain(Slot& slot, TaskNo task) {
   const bool room =
       lanes_[lane].has_lines
           ? TakesMore(lane, LineOf(lane, slot.run.header.tenant, *slot.run.workflow, task))
-          : lanes_[lane].live < dispatcher_.GetCapacity(lane).max;
+          : lanes_[lane].live < lanes_[lane].max;
   if (!room || AtMaxParallel(slot)) return;
   if (!slot.run.workflow->task(task).pool.empty() &&
       !MayTakePermits(AskOf(slot, MakeReady(slot, task))))
     return;
   static_cast<void>(StepSlot(slot, model::QueueTask{task}));
+}
+
+std::size_t Engine::RowsToQueue() const {
+  if (!start_tasks_) return 0;
+  std::size_t rows = 0;
+  for (const Lane& lane : lanes_) {
+    if (lane.has_lines) continue;  // what waits there may have no credit for long
+    const std::size_t credit = lane.max - std::min(lane.live, lane.max);
+    // Of a task that became ready in this round, its run is part of it already.
+    const std::size_t tasks = std::min(lane.ready.size(), credit);
+    rows += tasks + std::min(lane.carried, tasks);
+  }
+  const std::size_t most = options_.max_round_rows;
+  return std::min(rows, most - std::min(kMinBudget, (most + 1) / 2));
+}
+
+bool Engine::RoundIsFull() const {
+  return round_rows_ + RowsToQueue() >= options_.max_round_rows ||
+         round_bytes_ >= options_.max_round_bytes || round_states_ >= kAdmitStates;
 }
 
 void Engine::GrantCredit(std::vector<Work>& works) {
@@ -596,11 +617,10 @@ void Engine::GrantCredit(std::vector<Work>& works) {
       GrantLines(l, works);
       continue;
     }
-    const std::uint32_t max = dispatcher_.GetCapacity(l).max;
     // Deferred attempts hold their place: they were queued first.
-    while (!lane.ready.empty() && lane.live < max && round_rows_ < options_.max_round_rows)
+    while (!lane.ready.empty() && lane.live < lane.max && round_rows_ < options_.max_round_rows)
       Grant(lane.ready.Pop(), works);
-    grant_more_ |= !lane.ready.empty() && lane.live < max;
+    grant_more_ |= !lane.ready.empty() && lane.live < lane.max;
   }
 }
 

@@ -135,6 +135,53 @@ TEST_F(AdmissionTest, NoMoreIsReadThanThereIsRoomFor) {
   EXPECT_LE(store_.listed, 2U * kRuns + 20U);
 }
 
+TEST_F(AdmissionTest, TheCommitThatMakesATaskReadyQueuesItHoweverMuchThereIsToDo) {
+  constexpr std::size_t kRuns = 3'000;
+  for (const std::uint32_t places : {100U, 1'000'000U}) {
+    dispatcher_.max = places;
+    Open({.start_tasks = false});
+    StartRuns("a", kRuns);
+    TickSmall(5);
+    ASSERT_TRUE(small_->Close());
+    store_.sent.clear();
+    Open({});
+    std::size_t ended = 0;
+    for (int i = 0; i < 200 && ended < kRuns; ++i) {
+      ended += dispatcher_.taken.size();
+      for (; !dispatcher_.taken.empty(); dispatcher_.taken.pop_front())
+        small_->Ended(dispatcher_.taken.front().key, {.verdict = model::Verdict::kSucceeded});
+      TickSmall();
+    }
+    EXPECT_EQ(ended, kRuns);
+    std::map<RunNo, int> writes;
+    for (const auto& round : store_.sent)
+      for (const auto& write : round.runs) ++writes[write.header.run_no];
+    const auto thrice = static_cast<std::size_t>(
+        std::ranges::count_if(writes, [](const auto& w) { return w.second > 2; }));
+    // By the step that fills its round.
+    EXPECT_LE(thrice, store_.sent.size()) << "with " << places << " places";
+    ASSERT_TRUE(small_->Close());
+  }
+}
+
+TEST_F(AdmissionTest, NoMoreRunsAreAdmittedThanThereIsCreditForButForAFew) {
+  dispatcher_.max = 200;
+  Open({.start_tasks = false});
+  StartRuns("a", 1'000);
+  TickSmall(3);
+  ASSERT_TRUE(small_->Close());
+  store_.listed = 0;
+  Open({});
+  EXPECT_EQ(store_.listed, 200U);
+  EXPECT_EQ(dispatcher_.taken.size(), 200U);
+  // Without credit some come in all the same: their tasks may go elsewhere.
+  TickSmall();
+  EXPECT_EQ(store_.listed, 264U);
+  TickSmall(40);
+  EXPECT_EQ(store_.listed, 1'000U);
+  EXPECT_EQ(dispatcher_.taken.size(), 200U);
+}
+
 TEST_F(AdmissionTest, ALargeRunWaitsForMemoryButNotForOthersThatComeLater) {
   Open({.max_task_states = 10});
   StartRuns("light", 5, 0, 2);

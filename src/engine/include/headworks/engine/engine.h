@@ -61,7 +61,7 @@ struct EngineOptions {
   bool start_tasks = true;
   std::uint32_t max_runs = 20'000;
   std::uint32_t max_task_states = 1'000'000;
-  /// Runs that are read from the store in one round.
+  /// Runs that are read from the store in one round, at most.
   std::size_t admit_batch = 1'000;
   ReadyOrder ready_order;
   std::size_t max_round_rows = 2'000;
@@ -259,8 +259,10 @@ class Engine final : public executor::AttemptSink,
     std::map<LineKey, Duration> later = {};
     /// Of a lane with lines: runs that may let more of their held tasks go.
     std::set<RunNo> letting_go = {};
-    std::uint32_t live = 0;  // attempts not yet settled
-    bool troubled = false;   // the executor could not answer last time
+    std::uint32_t live = 0;   // attempts not yet settled
+    std::size_t carried = 0;  // ready when the round began
+    std::uint32_t max = 0;    // live attempts, as the executor said when the round began
+    bool troubled = false;    // the executor could not answer last time
     Duration recovered_at{0};
     Duration held_up_since{0};  // the oldest attempt that it does not take; 0 = none
   };
@@ -349,6 +351,9 @@ class Engine final : public executor::AttemptSink,
   void Admit();
   /// False: the store did not answer.
   bool FindDueTenants();
+  /// Runs that are to come into memory in this round: those that there may be credit for, and a few
+  /// more, as the tasks of some may go to an executor that has some.
+  std::size_t AdmitBatch() const;
   /// As far as rows, room and task states allow; false: the store did not answer.
   bool AdmitInTurn();
   enum class Admission : std::uint8_t { kDone, kPassedOver, kNoRoom, kUnavailable };
@@ -407,6 +412,10 @@ class Engine final : public executor::AttemptSink,
   /// Alerts of what failed are part of the round's rows; the step changed these tasks, and ended
   /// these attempts, from there on.
   void CountAlerts(const Slot& slot, std::size_t tasks, std::size_t attempts);
+  /// Rows that queueing what is ready and has credit will add: kept free, so that the commit that
+  /// makes a task ready queues it, too.
+  std::size_t RowsToQueue() const;
+  bool RoundIsFull() const;
   void GrantCredit(std::vector<Work>& works);
   /// Of a lane with lines.
   void GrantLines(std::size_t lane, std::vector<Work>& works);
