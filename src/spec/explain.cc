@@ -106,6 +106,13 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "task whose values agree with no combination of what it needs waits for all of them. That is "
      "how further combinations are written, and what a misspelt value looks like. Correct the "
      "value; to need all of a task, a task without a matrix in between says so."},
+    {"HW1018", "text that looks as if something were to fill it in",
+     "A warning: the file is taken, and the text stays as it is written. Variables like $HOME and "
+     "commands like $(date) are read by shells, and a shell sees the script under `run` alone: an "
+     "environment variable, an argument of `exec` or a folder is given as it stands. Where a value "
+     "belongs, write an expression, ${{ params.day }}, which has a dollar before its braces; the "
+     "scratch folder of the run is ${{ run.dir }}. A variable of the surroundings comes by "
+     "`inherit_env`."},
     {"HW1101", "a name that is not taken",
      "Names of workflows, packages and tenants are 1 to 100 letters, digits, _ . and - (of ASCII), "
      "because they stand in keys, addresses and file names. Without `name:` a workflow is called "

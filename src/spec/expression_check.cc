@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <optional>
+#include <set>
 
 #include "expression_types.h"
 #include "foreign_words.h"
@@ -18,6 +19,7 @@
 #include "param_value.h"
 #include "quoting.h"
 #include "scalar_place.h"
+#include "unread.h"
 #include "workflow_reader.h"
 
 namespace headworks::spec {
@@ -82,6 +84,8 @@ class ExpressionChecker {
   std::string Hint(const ExpressionUse& use, std::string_view text, const expr::Fault& fault) const;
   std::string CommentHint(NodeNo no) const;
   bool Charge(NodeNo no);
+  /// Warns of what others would fill in.
+  void WarnOfUnread(NodeNo no, bool reads_variables);
 
   const WorkflowDraft& draft_;
   const YamlTree& tree_;
@@ -92,6 +96,7 @@ class ExpressionChecker {
   std::size_t task_ = 0;
   ValueType type_ = ValueType::kAny;
   std::size_t compiled_ = 0;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> warned_;  // line and byte
 };
 
 const expr::Environment& ExpressionChecker::EnvironmentOf(const ExpressionUse& use) {
@@ -265,6 +270,17 @@ void ExpressionChecker::CheckTemplate(const ExpressionUse& use, NodeNo no) {
   Add(use, no, faults);
 }
 
+void ExpressionChecker::WarnOfUnread(NodeNo no, bool reads_variables) {
+  const std::string_view text = tree_.Text(no);
+  auto found = FindForeignTemplate(text);
+  if (!found && !reads_variables) found = FindShellVariable(text, draft_.definition);
+  // Of a matrix or of defaults, each task would say the same.
+  if (!found) return;
+  const Place place = PlaceInScalar(source_, tree_[no].place, text, found->offset);
+  if (warned_.emplace(place.line, place.byte).second)
+    source_.Warn("HW1018", place, std::move(found->message));
+}
+
 void ExpressionChecker::CheckExec(const ExpressionUse& use, NodeNo no) {
   const auto has_expression = [&](NodeNo element) {
     return tree_[element].kind == Kind::kScalar && !tree_[element].faulty &&
@@ -273,6 +289,9 @@ void ExpressionChecker::CheckExec(const ExpressionUse& use, NodeNo no) {
   std::vector<NodeNo> elements;
   elements.reserve(tree_[no].size);
   for (std::uint32_t i = 0; i < tree_[no].size; ++i) elements.push_back(tree_.Element(no, i));
+  for (const NodeNo element : elements)
+    if (tree_[element].kind == Kind::kScalar && !tree_[element].faulty)
+      WarnOfUnread(element, ReadsVariables(tree_.Text(elements.front())));
   if (std::ranges::none_of(elements, has_expression)) return;
   const expr::Environment& environment = EnvironmentOf(use);
   std::vector<expr::Template> arguments;
@@ -312,6 +331,7 @@ void ExpressionChecker::CheckNode(const ExpressionUse& use, NodeNo no) {
     for (std::uint32_t i = 0; i < node.size; ++i) CheckNode(use, tree_.Value(no, i));
   if (node.kind != Kind::kScalar || node.faulty) return;
   const bool is_when = use.type == ValueType::kWhen || is_key;
+  if (!is_when) WarnOfUnread(no, use.key == "run" || use.type == ValueType::kAny);
   if (!is_when && tree_.Text(no).find("${{") == std::string_view::npos) return;
   if (!Charge(no)) return;
   if (is_when)

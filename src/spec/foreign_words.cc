@@ -38,6 +38,7 @@ constexpr auto kWords = std::to_array<ForeignWord>({
     {"spec", "tasks", "what stands below it belongs at the left margin"},
     {"kind", "tasks", "a file is always a workflow; remove it"},
     {"parameters", "params"},
+    {"mode", "from"},
     {"inputs", "params"},
     {"default_args", "defaults"},
     {"on", "", kNoScheduler},

@@ -89,6 +89,9 @@ bool Reader::IsBehindComma(NodeNo key, NodeNo value) const {
          (Is(value, Kind::kNull) || tree_.Text(key).find(' ') != std::string_view::npos);
 }
 
+/// Where fields of the result are written by slip.
+constexpr auto kOutputNames = std::to_array<std::string_view>({"from", "type"});
+
 void Reader::UnknownKey(NodeNo key, NodeNo value, std::span<const std::string_view> here) {
   const std::string_view text = tree_.Text(key);
   const std::string quoted = QuoteJson(text);
@@ -105,6 +108,11 @@ void Reader::UnknownKey(NodeNo key, NodeNo value, std::span<const std::string_vi
       found != reserved.end())
     return Fault("HW1007", key, WhyReserved(*found));
   const std::string_view meant = MeantWord(text, here);
+  if (meant.empty() && std::ranges::equal(here, kOutputNames))
+    return Fault(
+        "HW1006", key,
+        fmt::format("unknown key {}; a field of the result stands under type: {{{}: integer}}",
+                    quoted, text));
   Fault("HW1006", key,
         fmt::format("unknown key {}{}{}", quoted,
                     meant.empty() ? fmt::format("; known here: {}", fmt::join(here, ", "))
