@@ -16,9 +16,9 @@ namespace headworks {
 namespace json = boost::json;
 namespace {
 
-/// Boost.JSON keeps the last of two equal keys without a word, so a second pass over the tokens
-/// refuses them; the handler sees every key.
-class DuplicateKeyHandler {
+/// Builds the value.  Boost.JSON keeps the last of two equal keys without a word, and reads one
+/// fraction in ten a bit beside the nearest number: here the one is refused and the other exact.
+class ExactHandler {
  public:
   [[maybe_unused]] static constexpr std::size_t max_object_size = std::size_t(-1);
   [[maybe_unused]] static constexpr std::size_t max_array_size = std::size_t(-1);
@@ -28,21 +28,31 @@ class DuplicateKeyHandler {
   const std::string& duplicate() const { return duplicate_; }
   /// A number that is written as digits, and yet is infinite once it is read.
   bool too_large() const { return too_large_; }
+  /// Once, after the end of the document.
+  json::value TakeValue() { return stack_.release(); }
 
-  bool on_document_begin(json::error_code&) { return true; }
+  bool on_document_begin(json::error_code&) {
+    stack_.reset();
+    return true;
+  }
   bool on_document_end(json::error_code&) { return true; }
   bool on_object_begin(json::error_code&) {
     keys_.emplace_back();
     return true;
   }
-  bool on_object_end(std::size_t, json::error_code&) {
+  bool on_object_end(std::size_t size, json::error_code&) {
     keys_.pop_back();
+    stack_.push_object(size);
     return true;
   }
   bool on_array_begin(json::error_code&) { return true; }
-  bool on_array_end(std::size_t, json::error_code&) { return true; }
+  bool on_array_end(std::size_t size, json::error_code&) {
+    stack_.push_array(size);
+    return true;
+  }
   bool on_key_part(json::string_view part, std::size_t, json::error_code&) {
     key_.append(part.data(), part.size());
+    stack_.push_chars(part);
     return true;
   }
   bool on_key(json::string_view part, std::size_t, json::error_code& ec) {
@@ -53,25 +63,50 @@ class DuplicateKeyHandler {
       return false;
     }
     key_.clear();
+    stack_.push_key(part);
     return true;
   }
-  bool on_string_part(json::string_view, std::size_t, json::error_code&) { return true; }
-  bool on_string(json::string_view, std::size_t, json::error_code&) { return true; }
-  bool on_number_part(json::string_view, json::error_code&) { return true; }
-  bool on_int64(std::int64_t, json::string_view, json::error_code&) { return true; }
-  bool on_uint64(std::uint64_t, json::string_view, json::error_code&) { return true; }
-  bool on_double(double value, json::string_view, json::error_code& ec) {
-    if (std::isfinite(value)) return true;
-    too_large_ = true;
-    ec = json::error::exponent_overflow;
-    return false;
+  bool on_string_part(json::string_view part, std::size_t, json::error_code&) {
+    stack_.push_chars(part);
+    return true;
   }
-  bool on_bool(bool, json::error_code&) { return true; }
-  bool on_null(json::error_code&) { return true; }
+  bool on_string(json::string_view part, std::size_t, json::error_code&) {
+    stack_.push_string(part);
+    return true;
+  }
+  bool on_number_part(json::string_view, json::error_code&) { return true; }
+  bool on_int64(std::int64_t value, json::string_view, json::error_code&) {
+    stack_.push_int64(value);
+    return true;
+  }
+  bool on_uint64(std::uint64_t value, json::string_view, json::error_code&) {
+    stack_.push_uint64(value);
+    return true;
+  }
+  /// `text` is the whole number, for the whole document is there at once.
+  bool on_double(double value, json::string_view text, json::error_code& ec) {
+    if (!std::isfinite(value)) {
+      too_large_ = true;
+      ec = json::error::exponent_overflow;
+      return false;
+    }
+    std::from_chars(text.data(), text.data() + text.size(), value);  // one too small stays as read
+    stack_.push_double(value);
+    return true;
+  }
+  bool on_bool(bool value, json::error_code&) {
+    stack_.push_bool(value);
+    return true;
+  }
+  bool on_null(json::error_code&) {
+    stack_.push_null();
+    return true;
+  }
   bool on_comment_part(json::string_view, json::error_code&) { return true; }
   bool on_comment(json::string_view, json::error_code&) { return true; }
 
  private:
+  json::value_stack stack_;
   std::vector<std::unordered_set<std::string>> keys_;
   std::string key_;
   std::string duplicate_;
@@ -132,12 +167,12 @@ Result<json::value> ParseJson(std::string_view text, const JsonLimits& limits) {
   json::parse_options options;
   options.max_depth = limits.max_depth;
   json::error_code ec;
-  json::basic_parser<DuplicateKeyHandler> scan(options);
-  const std::size_t read = scan.write_some(false, text.data(), text.size(), ec);
-  if (!scan.handler().duplicate().empty())
+  json::basic_parser<ExactHandler> parser(options);
+  const std::size_t read = parser.write_some(false, text.data(), text.size(), ec);
+  if (!parser.handler().duplicate().empty())
     return Error{Code::kInvalidArgument, fmt::format("key {} stands twice in one object",
-                                                     QuoteJson(scan.handler().duplicate()))};
-  if (scan.handler().too_large())
+                                                     QuoteJson(parser.handler().duplicate()))};
+  if (parser.handler().too_large())
     return Error{Code::kInvalidArgument,
                  fmt::format("the number that ends at byte {} is beyond what can be held, 1.8e308; "
                              "write it as text",
@@ -147,9 +182,7 @@ Result<json::value> ParseJson(std::string_view text, const JsonLimits& limits) {
   if (ec)
     return Error{Code::kInvalidArgument,
                  fmt::format("not JSON: {} at byte {}", ec.message(), read)};
-  json::value value = json::parse(text, ec, {}, options);
-  if (ec) return Error{Code::kInvalidArgument, "not JSON: " + ec.message()};
-  return value;
+  return parser.handler().TakeValue();
 }
 
 Result<json::object> ParseJsonObject(std::string_view text, std::string_view what,

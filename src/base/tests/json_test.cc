@@ -1,8 +1,14 @@
 #include "headworks/base/json.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <boost/json.hpp>
+#include <cmath>
+#include <cstdlib>
+
+#include "headworks/base/random.h"
 
 namespace headworks {
 namespace {
@@ -34,6 +40,25 @@ TEST(Json, RefusesNumbersThatWouldBeInfinite) {
     EXPECT_NE(value.error().message.find("beyond what can be held"), std::string::npos)
         << value.error().message;
   }
+}
+
+TEST(Json, NumbersAreReadToTheNearestBit) {
+  SeededRandom random(7);
+  int read = 0;
+  while (read < 2'000) {
+    const auto value = std::bit_cast<double>(random.Next());
+    if (!std::isfinite(value)) continue;
+    ++read;
+    for (const std::string& text : {fmt::format("{}", value), fmt::format("{:.17e}", value)}) {
+      const auto parsed = ParseJson("[" + text + "]", {});
+      ASSERT_TRUE(parsed) << parsed.error().message;
+      EXPECT_EQ(parsed->as_array()[0].to_number<double>(), value) << text;
+    }
+  }
+  for (const char* const text :
+       {"0.1", "2.2250738585072014e-308", "5e-324", "1.7976931348623157e308"})
+    EXPECT_EQ(ParseJson(text, {})->as_double(), std::strtod(text, nullptr)) << text;
+  EXPECT_EQ(ParseJson("1e-400", {})->as_double(), 0);
 }
 
 TEST(Json, SameKeyInTwoObjectsIsFine) {
