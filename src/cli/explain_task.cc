@@ -234,6 +234,20 @@ std::string WaitsForWorker(const model::Workflow& workflow, TaskNo no, Instant s
       model::PassesArtifacts(workflow, no) ? " that passes artifacts on" : "", Ago(since, now));
 }
 
+/// What to write should it run all the same.
+void ExplainRule(const RunView& view, TaskNo no, std::vector<std::string>& lines) {
+  const model::TriggerRule rule = view.workflow->task(no).trigger_rule;
+  const auto skipped = std::ranges::count(view.workflow->upstreams(no), TaskState::kSkipped,
+                                          [&](TaskNo up) { return view.task(up).state; });
+  if (rule == model::TriggerRule::kAllSuccess && skipped > 0)
+    lines.emplace_back(
+        "its trigger_rule is all_success, and what is skipped has not succeeded; with "
+        "trigger_rule: "
+        "none_failed it runs unless something failed");
+  else
+    lines.push_back(fmt::format("its trigger_rule is {}", model::TriggerRuleName(rule)));
+}
+
 void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& lines) {
   const model::TaskRun& state = view.tasks[task.value];
   if (state.reason != model::Reason::kNone)
@@ -279,6 +293,8 @@ void ExplainSettled(const RunView& view, TaskNo task, std::vector<std::string>& 
             fmt::format("upstream task {} is {}{}", view.id(up), model::TaskStateName(ended),
                         IsAllowedFailure(view, up) ? " (allowed, counts as success)" : ""));
     }
+  if (state.state == TaskState::kSkipped && state.reason == model::Reason::kTriggerRule)
+    ExplainRule(view, task, lines);
   if (state.zombie)
     lines.push_back("its attempt is not provably over (zombie); it still holds its place");
 }

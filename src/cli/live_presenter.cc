@@ -143,8 +143,10 @@ class LivePresenter final : public Presenter {
              (last == nullptr || last->epoch != task.epoch || CameTooLate(*last)))
       text = DescribeReason(view, no);
     else if (last != nullptr && last->epoch == task.epoch && !model::IsLive(task.state) &&
-             last->outcome.verdict != model::Verdict::kSucceeded)
+             last->outcome.verdict != model::Verdict::kSucceeded) {
       text = DescribeEnd(view, *last);
+      if (const std::string fault = FaultOf(last->outcome); !fault.empty()) text += ": " + fault;
+    }
     if (!text.empty() && IsAllowedFailure(view, no)) text += " (allowed)";
     if (const auto printed = last_line_.find(no.value); printed != last_line_.end())
       text += (text.empty() ? "" : ": ") + printed->second;

@@ -141,11 +141,13 @@ class PlainPresenter final : public Presenter {
     }
     const model::TaskRun& task = view.tasks[attempt.task.value];
     const bool again = task.state == model::TaskState::kParked && task.epoch == attempt.epoch;
+    const std::string fault = FaultOf(outcome);
     Write(fmt::format(
-        "task {} {}{} in {}{}: {}{}", id,
+        "task {} {}{} in {}{}: {}{}{}{}", id,
         terminal_.Paint(model::TaskState::kFailed, outcome.verdict == kLost ? "lost" : "failed"),
         IsAllowedFailure(view, attempt.task) && task.epoch == attempt.epoch ? " (allowed)" : "",
-        took, DescribeTry(view, attempt), DescribeEnd(view, attempt),
+        took, DescribeTry(view, attempt), DescribeEnd(view, attempt), fault.empty() ? "" : ": ",
+        fault,
         again ? fmt::format("; next try at {}", FormatInstant(task.not_before)) : std::string()));
   }
 

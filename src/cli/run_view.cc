@@ -259,6 +259,14 @@ std::string DescribeOutcome(const model::Outcome& outcome) {
   return text;
 }
 
+std::string FaultOf(const model::Outcome& outcome) {
+  using enum model::Reason;
+  constexpr auto kTold =
+      std::to_array({kError, kSpawn, kOutput, kArtifact, kExpression, kDispatchFailed, kRefused});
+  if (std::ranges::find(kTold, outcome.reason) == kTold.end()) return "";
+  return ForScreen(outcome.error.substr(0, outcome.error.find('\n')));
+}
+
 bool StoppedByDeadline(const RunView& view, const model::AttemptRecord& attempt) {
   const model::TaskRun& task = view.task(attempt.task);
   const model::Outcome& outcome = attempt.outcome;

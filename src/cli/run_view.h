@@ -113,6 +113,9 @@ std::vector<std::uint32_t> Levels(const model::Workflow& workflow);
 
 /// "exit code 3", "timeout", "signal 9 (Killed)".
 std::string DescribeOutcome(const model::Outcome& outcome);
+/// What was wrong, where its name alone does not say it: of a command that could not be started, an
+/// output that could not be read.  Its first line; empty = what it printed says more.
+std::string FaultOf(const model::Outcome& outcome);
 /// Whether it was the task's deadline that stopped this attempt.
 bool StoppedByDeadline(const RunView& view, const model::AttemptRecord& attempt);
 /// The same, while it was still to start: it is no try that anybody saw.

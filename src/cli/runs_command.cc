@@ -70,9 +70,12 @@ std::string TimeOf(const model::TaskRun& task, Instant first, const model::Attem
 
 /// Why it is as it is, and of what failed the last that it printed.
 std::string WhatOf(const RunView& view, TaskNo no) {
-  const auto line = view.last_lines.find(no);
   const std::string what = DescribeTask(view, no);
-  return line == view.last_lines.end() ? what : what + ": " + FitToWidth(line->second, kWidestLine);
+  const model::AttemptRecord* last = CountingAttempt(view, no);
+  std::string more = last == nullptr ? "" : FaultOf(last->outcome);
+  if (const auto line = view.last_lines.find(no); more.empty() && line != view.last_lines.end())
+    more = line->second;
+  return more.empty() ? what : what + ": " + FitToWidth(more, kWidestLine);
 }
 
 void PrintRunTables(const RunView& view, Instant now) {

@@ -373,7 +373,9 @@ tasks:
                 del self.env["PATH"]
             out = self.hw("run", "chain.yaml", code=FAILED).stdout
             self.assertIn("task a succeeded", out)
-            self.assertIn("no-such-program", out)
+            self.assertRegex(out, "task b failed in .*: spawn: command not found: no-such-program")
+            self.assertIn("spawn: command not found: no-such-program",
+                          self.hw("runs", "show", "@last").stdout)
 
     def test_store_that_cannot_be_opened_is_named(self):
         self.write("chain.yaml", CHAIN)

@@ -279,6 +279,25 @@ TEST_F(ExplainTaskTest, SettledSaysHowItEnded) {
   EXPECT_NE(Explain("b").find("upstream task a is failed"), std::string::npos);
 }
 
+TEST_F(ExplainTaskTest, WhatASkippedUpstreamSkipsIsToldHowToRunAllTheSame) {
+  task("a").state = TaskState::kSkipped;
+  task("a").reason = model::Reason::kWhen;
+  task("b").state = TaskState::kSkipped;
+  task("b").reason = model::Reason::kTriggerRule;
+  EXPECT_NE(
+      Explain("b").find("upstream task a is skipped\nits trigger_rule is all_success, and what "
+                        "is skipped has not succeeded; with trigger_rule: none_failed it runs "
+                        "unless something failed\n"),
+      std::string::npos)
+      << Explain("b");
+  auto definition = view_.workflow->definition();
+  definition.tasks[1].trigger_rule = model::TriggerRule::kOneFailed;
+  view_.workflow = *model::Workflow::Create(std::move(definition));
+  EXPECT_NE(Explain("b").find("is skipped\nits trigger_rule is one_failed\n"), std::string::npos)
+      << Explain("b");
+  EXPECT_EQ(Explain("a").find("trigger_rule"), std::string::npos);
+}
+
 TEST_F(ExplainTaskTest, EndOfAnAttemptAfterItsTaskWasGivenUpChangedNothing) {
   task("a").state = TaskState::kFailed;
   task("a").reason = model::Reason::kPendingTimeout;
