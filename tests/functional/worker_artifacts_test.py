@@ -177,6 +177,7 @@ class BadDaysTest(WorkerArtifactsCase):
         self.assertEqual([a["verdict"] for a in self.attempts("make")], ["lost", "succeeded"])
 
     def test_an_engine_that_restarts_while_a_file_is_passed_on(self):
+        self.lease(60)  # restarts take long on a busy machine
         self.up()
         self.worker("one", "--queue", "one=1")
         self.worker("two", "--queue", "two=1")
