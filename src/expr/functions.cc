@@ -25,6 +25,7 @@ constexpr std::array kBytesForms = {Global(kBytes, kBytes), Global(kBytes, kStri
 constexpr std::array kDoubleForms = {Global(kDouble, kDouble), Global(kDouble, kInt),
                                      Global(kDouble, kUint), Global(kDouble, kString)};
 constexpr std::array kAnyForms = {Global(kDyn, kDyn)};
+constexpr std::array kExtremeForms = {Global(kDyn, kList), Overload{false, 2, {kDyn, kDyn}, kDyn}};
 constexpr std::array kTypeForms = {Global(kType, kDyn)};
 constexpr std::array kIntForms = {Global(kInt, kInt), Global(kInt, kUint), Global(kInt, kDouble),
                                   Global(kInt, kString), Global(kInt, kTimestamp)};
@@ -89,6 +90,8 @@ constexpr std::array kFunctions = {
     Function{"lastIndexOf", CallLastIndexOf, kIndexForms},
     Function{"lowerAscii", CallLowerAscii, kChangeForms},
     Function{"matches", CallMatches, kMatchesForms},
+    Function{"math.greatest", CallExtreme, kExtremeForms},
+    Function{"math.least", CallExtreme, kExtremeForms},
     Function{"replace", CallReplace, kReplaceForms},
     Function{"reverse", CallReverse, kChangeForms},
     Function{"size", CallSize, kSizeForms},

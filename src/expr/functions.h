@@ -51,6 +51,7 @@ Value CallBool(Evaluator&, const Node&, std::span<const Value>);
 Value CallBytes(Evaluator&, const Node&, std::span<const Value>);
 Value CallDouble(Evaluator&, const Node&, std::span<const Value>);
 Value CallDyn(Evaluator&, const Node&, std::span<const Value>);
+Value CallExtreme(Evaluator&, const Node&, std::span<const Value>);
 Value CallInt(Evaluator&, const Node&, std::span<const Value>);
 Value CallString(Evaluator&, const Node&, std::span<const Value>);
 Value CallType(Evaluator&, const Node&, std::span<const Value>);

@@ -114,6 +114,24 @@ Value CallDouble(Evaluator& evaluator, const Node& node, std::span<const Value> 
   }
 }
 
+Value CallExtreme(Evaluator& evaluator, const Node& node, std::span<const Value> arguments) {
+  const bool of_list = arguments.size() == 1;
+  const std::size_t count = of_list ? arguments[0].count() : arguments.size();
+  if (count == 0)
+    return evaluator.Fail(node, "an empty list has no " + std::string(node.name.substr(5)));
+  const Order wanted = node.name == "math.least" ? Order::kLess : Order::kGreater;
+  Value best;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!evaluator.Charge(1)) return evaluator.Exhausted();
+    const Value value = of_list ? arguments[0].at(i) : arguments[i];
+    if (!value.is_number())
+      return evaluator.Fail(node, std::string(node.name) + "() takes numbers, and element " +
+                                      std::to_string(i) + " is " + std::string(KindOf(value)));
+    if (i == 0 || CompareNumbers(value, best) == wanted) best = value;
+  }
+  return best;
+}
+
 Value CallString(Evaluator& evaluator, const Node& node, std::span<const Value> arguments) {
   const Value& from = arguments[0];
   if (from.is(Kind::kString)) return from;

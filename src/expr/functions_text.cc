@@ -286,24 +286,27 @@ Value CallJoin(Evaluator& evaluator, const Node& node, std::span<const Value> ar
   const std::string_view between = arguments.size() > 1 ? arguments[1].view() : "";
   const std::size_t count = list.count();
   std::uint64_t size = count > 1 ? std::uint64_t{between.size()} * (count - 1) : 0;
+  auto* texts = evaluator.Allocate<Value>(count);
+  if (texts == nullptr) return evaluator.Exhausted();
   for (std::size_t i = 0; i < count; ++i) {
     const Value element = list.at(i);
     if (!evaluator.Charge(1)) return evaluator.Exhausted();
-    if (!element.is(Kind::kString)) {
-      return evaluator.Fail(node, "join() takes a list of strings, but element " +
-                                      std::to_string(i) + " is " + std::string(KindOf(element)) +
-                                      "; write list.map(x, string(x)).join(...)");
-    }
-    size += element.size;
+    if (element.is(Kind::kNull) || element.is_list() || element.is_map())
+      return evaluator.Fail(node,
+                            "join() takes a list of texts, numbers and booleans, but element " +
+                                std::to_string(i) + " is " + std::string(KindOf(element)) +
+                                "; write list.map(x, string(x)).join(...)");
+    std::construct_at(&texts[i], CallString(evaluator, node, {&element, 1}));
+    if (!texts[i].is(Kind::kString)) return texts[i];  // what went wrong
+    size += texts[i].size;
   }
   if (!evaluator.ChargeText(size)) return evaluator.Exhausted();
   char* made = evaluator.Allocate<char>(size);
   if (made == nullptr) return evaluator.Exhausted();
   char* to = made;
   for (std::size_t i = 0; i < count; ++i) {
-    const Value element = list.at(i);
     if (i > 0) to = std::copy_n(between.data(), between.size(), to);
-    to = std::copy_n(element.text, element.size, to);
+    to = std::copy_n(texts[i].text, texts[i].size, to);
   }
   return Value::String({made, size});
 }

@@ -130,7 +130,8 @@ std::string ExpressionChecker::Hint(const ExpressionUse& use, std::string_view t
   const std::string spelled = fmt::format("{}{}{}", before.ends_with("run.") ? "run." : "", name,
                                           behind.starts_with('(') ? "(" : "");
   if (const std::string_view instead = InsteadInExpression(spelled);
-      !instead.empty() && (spelled.starts_with("run.") || !before.ends_with('.')))
+      !instead.empty() &&
+      (spelled.starts_with("run.") || spelled.ends_with('(') || !before.ends_with('.')))
     return fmt::format("'{}' is not known here; {}", name, instead);
   const bool of_needs = before.ends_with("needs.") || before.ends_with("needs[");
   if (const auto named = types_.FindTask(name); of_needs && named && use.task != kNoTask) {

@@ -177,6 +177,8 @@ constexpr auto kNames = std::to_array<ForeignName>({
     {"cancelled(",
      "what runs after a cancel stands under on_cancel, or under finally with when: "
      "run.outcome == 'cancelled'"},
+    {"max(", "the largest of a list of numbers is math.greatest(list)"},
+    {"min(", "the smallest of a list of numbers is math.least(list)"},
     {"fromJSON(", "output that is JSON is read already, with output: stdout-json"},
     {"toJSON(", "JSON of a list or a map is string(x)"},
     {"inputs", "what a run is given is params.NAME"},

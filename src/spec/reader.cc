@@ -146,8 +146,12 @@ void Reader::Bool(NodeNo no, bool& into) {
       return;
     }
   const bool quoted = Is(no, Kind::kScalar) && BoolOf(tree_.Text(no));
+  const bool computed = Is(no, Kind::kScalar) && tree_.Text(no).find("${{") != std::string::npos;
   WrongType(no, quoted ? "write true or false; the quotes make text of it, so remove them"
-                       : "write true or false");
+                : computed
+                    ? "write true or false; no expression is taken here, so make what differs a "
+                      "task of its own"
+                    : "write true or false");
 }
 
 void Reader::NotANumber(NodeNo no, std::string_view wanted) {

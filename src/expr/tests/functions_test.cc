@@ -101,9 +101,18 @@ TEST(Functions, TextCountsCharacters) {
       {"''.split(',')", R"([""])"},
       {"''.split('')", "[]"},
       {"['a', 'b'].join() + [].join(',') + x.list.map(e, string(e)).join('+')", R"("ab1+2+3")"},
-      {"x.list.join(',')",
-       "error: join() takes a list of strings, but element 0 is int; write "
+      {"x.list.join(',') + [1.5, true, 2u].join('/')", R"("1,2,31.5/true/2")"},
+      {"[[1]].join(',')",
+       "error: join() takes a list of texts, numbers and booleans, but element 0 is list; write "
        "list.map(x, string(x)).join(...)"},
+      {"['a', null].join()",
+       "error: join() takes a list of texts, numbers and booleans, but element 1 is null; "
+       "write "
+       "list.map(x, string(x)).join(...)"},
+      {"string(math.greatest([1, 2.5, 2u])) + string(math.least(3, 2u))", R"("2.52")"},
+      {"math.greatest(x.list)", "3"},
+      {"math.least([])", "error: an empty list has no least"},
+      {"math.greatest([1, 'a'])", "error: math.greatest() takes numbers, and element 1 is string"},
       {"strings.quote('a\\n\"\\\\\\a')", R"("\"a\\n\\\"\\\\\\a\"")"},
       {"'abc'.contains('bc') && 'abc'.startsWith('ab') && 'abc'.endsWith('bc')", "true"},
       {"'abc'.contains('d') || 'abc'.startsWith('b') || 'abc'.endsWith('b')", "false"},

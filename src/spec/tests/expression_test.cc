@@ -178,6 +178,9 @@ TEST(Expressions, NamesOfOtherProgramsAreKnown) {
        "has trigger_rule: one_failed, or stands under finally with when: run.outcome"},
       {"success() && true", "unless its trigger_rule says otherwise; leave it out"},
       {"cancelled()", "stands under on_cancel"},
+      {"[1, 2].max() == 2",
+       "'max' is not known here; the largest of a list of numbers is "
+       "math.greatest(list)"},
       {"inputs.x == 1", "'inputs' is not known here; what a run is given is params.NAME"},
       {"github.ref == 'x'", "a run knows run.id"},
       {"steps.up.output == 1", "needs.ID.output.NAME"},
