@@ -311,6 +311,11 @@ std::string DescribeReason(const RunView& view, TaskNo no) {
     return fmt::format("the run's timeout of {} ({})",
                        FormatDuration(view.workflow->definition().timeout),
                        model::ReasonName(reason));
+  if (reason == model::Reason::kTriggerRule)
+    for (const TaskNo up : view.workflow->upstreams(no))
+      if (const model::TaskState state = view.task(up).state; state != model::TaskState::kSucceeded)
+        return fmt::format("{} is {} ({})", view.id(up), model::TaskStateName(state),
+                           model::ReasonName(reason));
   if (reason == model::Reason::kUnknown)
     return fmt::format("its executor cannot say what became of it ({})", model::ReasonName(reason));
   return reason == model::Reason::kNone ? std::string() : std::string(model::ReasonName(reason));

@@ -179,6 +179,7 @@ constexpr auto kNames = std::to_array<ForeignName>({
      "run.outcome == 'cancelled'"},
     {"max(", "the largest of a list of numbers is math.greatest(list)"},
     {"min(", "the smallest of a list of numbers is math.least(list)"},
+    {"sum(", "a script adds up what it gets by env, as list.join(\" \")"},
     {"fromJSON(", "output that is JSON is read already, with output: stdout-json"},
     {"toJSON(", "JSON of a list or a map is string(x)"},
     {"inputs", "what a run is given is params.NAME"},

@@ -377,6 +377,12 @@ tasks:
             self.assertIn("spawn: command not found: no-such-program",
                           self.hw("runs", "show", "@last").stdout)
 
+    def test_what_a_skipped_task_skips_is_told_with_it(self):
+        self.write("w.yaml", "version: 1\ntasks:\n  a: {run: 'true', when: 'false'}\n"
+                             "  b: {run: 'true', needs: [a]}\n")
+        self.assertIn("task b skipped: a is skipped (trigger_rule)\n",
+                      self.hw("run", "w.yaml").stdout)
+
     def test_store_that_cannot_be_opened_is_named(self):
         self.write("chain.yaml", CHAIN)
         done = self.hw("run", "chain.yaml", "--store", "/proc/no/such/place.db", code=UNAVAILABLE)

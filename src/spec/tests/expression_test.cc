@@ -178,6 +178,7 @@ TEST(Expressions, NamesOfOtherProgramsAreKnown) {
        "has trigger_rule: one_failed, or stands under finally with when: run.outcome"},
       {"success() && true", "unless its trigger_rule says otherwise; leave it out"},
       {"cancelled()", "stands under on_cancel"},
+      {"[1].sum() > 0", "'sum' is not known here; a script adds up what it gets by env"},
       {"[1, 2].max() == 2",
        "'max' is not known here; the largest of a list of numbers is "
        "math.greatest(list)"},
