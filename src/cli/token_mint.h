@@ -4,7 +4,7 @@
 #include <mutex>
 #include <string>
 
-#include "file_stamp.h"
+#include "headworks/base/file_stamp.h"
 #include "headworks/base/random.h"
 #include "headworks/base/result.h"
 #include "headworks/base/time.h"

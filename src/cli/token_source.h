@@ -3,7 +3,7 @@
 #include <mutex>
 #include <string>
 
-#include "file_stamp.h"
+#include "headworks/base/file_stamp.h"
 #include "headworks/base/result.h"
 
 namespace headworks::cli {

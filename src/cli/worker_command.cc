@@ -238,4 +238,13 @@ Result<Exit> CreateWorkerToken(const Context& context, const WorkerArgs& args) {
   return Exit::kOk;
 }
 
+Result<Exit> RotateTokenKeys(const Context& context) {
+  HEADWORKS_ASSIGN(const std::string file, TokenKeysFile(context.settings().runner.database_url));
+  HEADWORKS_TRY(CheckStore(context));
+  SystemRandom random;
+  HEADWORKS_TRY(token::TokenKeys::Rotate(file, random));
+  Print("new tokens are signed by a new key; those made before are good until the next rotation\n");
+  return Exit::kOk;
+}
+
 }  // namespace headworks::cli

@@ -46,6 +46,8 @@ void AddWorkerCommands(CLI::App& root, WorkerArgs& args, const WorkerLeaf& leaf)
   create.add_option("--valid", args.token_valid, "From now on")
       ->type_name("DURATION")
       ->capture_default_str();
+  leaf(token, "rotate", "Sign new ones by a new key; the one before the last is good no more",
+       [](const Context& context) { return RotateTokenKeys(context); });
 }
 
 void AddWorkersCommands(CLI::App& workers, WorkersArgs& args, const WorkerLeaf& leaf) {

@@ -29,6 +29,8 @@ Result<std::string> DefaultStateDir(const Context& context, std::string_view kin
 /// Until it has drained (SIGTERM, Ctrl-C), or is refused.
 Result<Exit> RunWorker(const Context& context, const WorkerArgs& args);
 Result<Exit> CreateWorkerToken(const Context& context, const WorkerArgs& args);
+/// Engines on the store take the new keys by themselves.
+Result<Exit> RotateTokenKeys(const Context& context);
 
 // Of workers as the engine of the store last wrote them down.
 struct WorkersArgs {

@@ -57,7 +57,7 @@ class NoTasks final : public worker_api::EngineService {
 
 class WorkerEndpoint::Tokens final : public rpc::Authenticator {
  public:
-  Tokens(token::TokenKeys keys, Clock& clock) : tokens_(std::move(keys), clock) {}
+  Tokens(std::shared_ptr<token::KeyRing> keys, Clock& clock) : tokens_(std::move(keys), clock) {}
 
   Result<rpc::Grant> Check(std::string_view bearer) override {
     if (bearer.empty())
@@ -85,7 +85,7 @@ Result<std::unique_ptr<WorkerEndpoint>> WorkerEndpoint::Open(const Context& cont
   HEADWORKS_ASSIGN(WorkerSocket socket, WorkerSocket::Open(settings.runner.database_url));
   HEADWORKS_ASSIGN(const std::string file, TokenKeysFile(settings.runner.database_url));
   SystemRandom random;
-  HEADWORKS_ASSIGN(auto keys, token::TokenKeys::LoadOrCreate(file, random));
+  HEADWORKS_ASSIGN(auto keys, token::KeyRing::Open(file, random, context.clock, context.logger));
   std::unique_ptr<WorkerEndpoint> endpoint(new WorkerEndpoint(
       std::make_unique<Tokens>(std::move(keys), context.clock), std::move(socket)));
   const bool gives_tasks = runner.worker_service() != nullptr;

@@ -415,10 +415,10 @@ Status Runner::Parts::RegisterExecutors() {
 
 Status Runner::Parts::OpenQueueExecutor() {
   // What a worker was given stays good for the next engine.
-  auto keys = token::TokenKeys::Generate(random);
+  auto keys = std::make_shared<token::KeyRing>(token::TokenKeys::Generate(random));
   if (!path.empty()) {
     HEADWORKS_ASSIGN(const std::string file, TokenKeysFile(options.database_url));
-    HEADWORKS_ASSIGN(keys, token::TokenKeys::LoadOrCreate(file, random));
+    HEADWORKS_ASSIGN(keys, token::KeyRing::Open(file, random, clock, *logger));
     lease_file.emplace(path + "-worker-lease");
   }
   token_clock.emplace(clock);

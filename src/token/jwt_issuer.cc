@@ -74,8 +74,8 @@ Status CheckClaims(const TokenClaims& claims) {
 
 }  // namespace
 
-Result<std::unique_ptr<JwtIssuer>> JwtIssuer::Create(JwtOptions options, TokenKeys keys,
-                                                     Clock& clock) {
+Result<std::unique_ptr<JwtIssuer>> JwtIssuer::Create(JwtOptions options,
+                                                     std::shared_ptr<KeyRing> keys, Clock& clock) {
   const auto fits = [](Duration d) { return d % Seconds(1) == Duration(0) && d <= kLongestValid; };
   const auto bad = [](std::string_view what) {
     return Error{Code::kInvalidArgument, fmt::format("JwtOptions::{}", what)};
@@ -89,22 +89,11 @@ Result<std::unique_ptr<JwtIssuer>> JwtIssuer::Create(JwtOptions options, TokenKe
   return std::unique_ptr<JwtIssuer>(new JwtIssuer(options, std::move(keys), clock));
 }
 
-JwtIssuer::JwtIssuer(JwtOptions options, TokenKeys keys, Clock& clock)
-    : options_(options), clock_(clock), keys_(std::make_shared<const TokenKeys>(std::move(keys))) {}
-
-void JwtIssuer::SetKeys(TokenKeys keys) {
-  auto fresh = std::make_shared<const TokenKeys>(std::move(keys));
-  const std::scoped_lock lock(mutex_);
-  keys_.swap(fresh);
-}
-
-std::shared_ptr<const TokenKeys> JwtIssuer::keys() const {
-  const std::scoped_lock lock(mutex_);
-  return keys_;
-}
+JwtIssuer::JwtIssuer(JwtOptions options, std::shared_ptr<KeyRing> keys, Clock& clock)
+    : options_(options), clock_(clock), keys_(std::move(keys)) {}
 
 std::string JwtIssuer::Sign(const TokenClaims& claims) const {
-  const auto keys = this->keys();
+  const auto keys = keys_->keys();
   const TokenKeys::Key& key = keys->signing();
   std::string payload = fmt::format(
       R"({{"iss":"{}","aud":"{}","iat":{},"nbf":{},"exp":{},"tenant":{},"run":{},"task":{},)"
@@ -196,7 +185,8 @@ tl::expected<std::string, TokenFault> JwtIssuer::Renew(const TokenClaims& work) 
 }
 
 tl::expected<TokenClaims, TokenFault> JwtIssuer::Verify(std::string_view token, TokenUse use) {
-  const auto payload = VerifyJws(token, Audience(use), *keys(), clock_.Now(), options_.max_skew);
+  const auto payload =
+      VerifyJws(token, Audience(use), *keys_->keys(), clock_.Now(), options_.max_skew);
   if (!payload) return tl::unexpected(payload.error());
   auto claims = ReadClaims(*payload, use);
   if (!claims) return tl::unexpected(TokenFault::kMalformed);

@@ -69,7 +69,8 @@ std::optional<WorkerClaims> ReadClaims(const boost::json::object& object) {
 
 }  // namespace
 
-WorkerTokens::WorkerTokens(TokenKeys keys, Clock& clock) : keys_(std::move(keys)), clock_(clock) {}
+WorkerTokens::WorkerTokens(std::shared_ptr<KeyRing> keys, Clock& clock)
+    : keys_(std::move(keys)), clock_(clock) {}
 
 Result<std::string> WorkerTokens::Mint(WorkerClaims claims, Duration valid) const {
   HEADWORKS_TRY(CheckClaims(claims));
@@ -80,7 +81,7 @@ Result<std::string> WorkerTokens::Mint(WorkerClaims claims, Duration valid) cons
   const auto expires = std::chrono::ceil<std::chrono::seconds>(now + valid);
   boost::json::array queues(claims.queues.begin(), claims.queues.end());
   return SignJws(
-      keys_.signing(),
+      keys_->keys()->signing(),
       fmt::format(R"({{"iss":"{}","aud":"{}","iat":{},"nbf":{},"exp":{},"tenant":{},"worker":{},)"
                   R"("queues":{}}})",
                   kIssuer, kAudience, ToSeconds(now), ToSeconds(now), ToSeconds(expires),
@@ -88,7 +89,7 @@ Result<std::string> WorkerTokens::Mint(WorkerClaims claims, Duration valid) cons
 }
 
 tl::expected<WorkerClaims, TokenFault> WorkerTokens::Verify(std::string_view token) const {
-  const auto payload = VerifyJws(token, kAudience, keys_, clock_.Now(), kMaxSkew);
+  const auto payload = VerifyJws(token, kAudience, *keys_->keys(), clock_.Now(), kMaxSkew);
   if (!payload) return tl::unexpected(payload.error());
   auto claims = ReadClaims(*payload);
   if (!claims) return tl::unexpected(TokenFault::kMalformed);

@@ -12,7 +12,7 @@ import time
 
 import harness
 from fault_proxy import FaultProxy
-from harness import OK, REFUSED, ROOT, TERMINATED, UNAVAILABLE, USAGE
+from harness import NOT_FOUND, OK, REFUSED, ROOT, TERMINATED, UNAVAILABLE, USAGE
 
 LEASE = 4.0  # seconds; whatever a worker says is heard within a fraction of it
 # Seconds that a network is cut, and that a server is up between two restarts: tools/soak
@@ -419,6 +419,26 @@ class WorkersTest(WorkersCase):
         self.env.pop("HEADWORKS_WORKER_TOKEN", None)
         said = self.hw("worker", "--server", self.server, code=USAGE).stderr
         self.assertIn("a worker needs a token", said)
+
+    def test_keys_are_rotated_under_an_engine(self):
+        said = self.hw("worker", "token", "rotate", code=NOT_FOUND).stderr
+        self.assertIn("there is no store", said)
+        self.up()
+        first = self.token()
+        self.hw("worker", "token", "rotate")
+        second = self.token()
+        time.sleep(1.1)  # tidy-allow(sleep): the engine looks at its keys once a second
+        self.worker("one", "--queue", "other", token=first)
+        self.worker("two", token=second)
+        self.begin(("a", gated("a")))
+        self.until_exists("a.here")
+        self.hw("worker", "token", "rotate")
+        time.sleep(1.1)  # tidy-allow(sleep): the same
+        refused = self.worker("late", token=first, ready=False)
+        self.assertIn("(unknown_key)", self.ends(refused, REFUSED))
+        self.write("a.go", "")
+        self.ended()
+        self.assertEqual(len(self.lines("a.here")), 1, "what runs is none the worse for it")
 
     def test_a_token_comes_from_a_file_too(self):
         self.up()

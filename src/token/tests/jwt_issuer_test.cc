@@ -94,7 +94,7 @@ constexpr std::string_view kPyWork =
 class JwtIssuerTest : public testing::Test {
  protected:
   std::unique_ptr<JwtIssuer> Make(JwtOptions options = {}) {
-    auto issuer = JwtIssuer::Create(options, Keys(Jwk("k1", Secret())), clock_);
+    auto issuer = JwtIssuer::Create(options, keys_, clock_);
     EXPECT_TRUE(issuer) << issuer.error().message;
     return *std::move(issuer);
   }
@@ -123,6 +123,7 @@ class JwtIssuerTest : public testing::Test {
   }
 
   ManualClock clock_;
+  std::shared_ptr<KeyRing> keys_ = std::make_shared<KeyRing>(Keys(Jwk("k1", Secret())));
   std::unique_ptr<JwtIssuer> issuer_ = Make();
 };
 
@@ -300,14 +301,14 @@ TEST_F(JwtIssuerTest, OnlyKnownKeysCount) {
 TEST_F(JwtIssuerTest, TwoKeysAreGoodDuringARotation) {
   const std::string other(32, 'x');
   const std::string old = Start();
-  issuer_->SetKeys(Keys(Jwk("k2", other) + "," + Jwk("k1", Secret())));
+  keys_->Set(Keys(Jwk("k2", other) + "," + Jwk("k1", Secret())));
   const std::string fresh = Start();
   EXPECT_NE(fresh, old);
   Verified(old, TokenUse::kStart);
   Verified(fresh, TokenUse::kStart);
   // The name of the one with the signature of the other.
   ExpectRefused(Forge(R"({"alg":"HS256","kid":"k2"})", kStartPayload), TokenFault::kBadSignature);
-  issuer_->SetKeys(Keys(Jwk("k3", std::string(32, 'y')) + "," + Jwk("k2", other)));
+  keys_->Set(Keys(Jwk("k3", std::string(32, 'y')) + "," + Jwk("k2", other)));
   ExpectRefused(old, TokenFault::kUnknownKey);
   Verified(fresh, TokenUse::kStart);
 }
@@ -560,9 +561,8 @@ TEST_F(JwtIssuerTest, KeysChangeUnderCallsFromOtherThreads) {
       }
     });
   for (int i = 0; i < 300; ++i)
-    issuer_->SetKeys(i % 2 == 0
-                         ? Keys(Jwk("k2", std::string(32, 'x')) + "," + Jwk("k1", Secret()))
-                         : Keys(Jwk("k1", Secret()) + "," + Jwk("k2", std::string(32, 'x'))));
+    keys_->Set(i % 2 == 0 ? Keys(Jwk("k2", std::string(32, 'x')) + "," + Jwk("k1", Secret()))
+                          : Keys(Jwk("k1", Secret()) + "," + Jwk("k2", std::string(32, 'x'))));
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "headworks/base/result.h"
 #include "headworks/base/time.h"
 #include "headworks/executor/token_issuer.h"
+#include "headworks/token/key_ring.h"
 #include "headworks/token/token_keys.h"
 
 /// Attempt tokens as JWTs.
@@ -33,11 +33,12 @@ struct JwtOptions {
 class JwtIssuer final : public executor::TokenIssuer {
  public:
   /// kInvalidArgument names the option.  `clock` is borrowed.
+  static Result<std::unique_ptr<JwtIssuer>> Create(JwtOptions options,
+                                                   std::shared_ptr<KeyRing> keys, Clock& clock);
   static Result<std::unique_ptr<JwtIssuer>> Create(JwtOptions options, TokenKeys keys,
-                                                   Clock& clock);
-
-  /// From now on these sign and verify.
-  void SetKeys(TokenKeys keys);
+                                                   Clock& clock) {
+    return Create(options, std::make_shared<KeyRing>(std::move(keys)), clock);
+  }
 
   Result<std::string> MintStart(const model::AttemptKey& attempt, int try_no,
                                 Duration valid) override;
@@ -51,8 +52,7 @@ class JwtIssuer final : public executor::TokenIssuer {
   Instant Ceiling(Instant opened_at) const override;
 
  private:
-  JwtIssuer(JwtOptions options, TokenKeys keys, Clock& clock);
-  std::shared_ptr<const TokenKeys> keys() const;
+  JwtIssuer(JwtOptions options, std::shared_ptr<KeyRing> keys, Clock& clock);
   Result<executor::TokenClaims> StartClaims(const model::AttemptKey& attempt, int try_no,
                                             Duration valid) const;
   std::string Sign(const executor::TokenClaims& claims) const;
@@ -62,8 +62,7 @@ class JwtIssuer final : public executor::TokenIssuer {
 
   const JwtOptions options_;
   Clock& clock_;
-  mutable std::mutex mutex_;
-  std::shared_ptr<const TokenKeys> keys_;  // shared with calls under way while it is replaced
+  const std::shared_ptr<KeyRing> keys_;
 };
 
 }  // namespace headworks::token

@@ -1,15 +1,17 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <utility>
 #include <vector>
 
 #include "headworks/base/ids.h"
 #include "headworks/base/result.h"
 #include "headworks/base/time.h"
 #include "headworks/executor/token_issuer.h"
-#include "headworks/token/token_keys.h"
+#include "headworks/token/key_ring.h"
 
 namespace headworks::token {
 
@@ -37,7 +39,9 @@ struct WorkerClaims {
 class WorkerTokens {
  public:
   /// `clock` is borrowed.  That of the host that made a token may be 5 s ahead of it.
-  WorkerTokens(TokenKeys keys, Clock& clock);
+  WorkerTokens(std::shared_ptr<KeyRing> keys, Clock& clock);
+  WorkerTokens(TokenKeys keys, Clock& clock)
+      : WorkerTokens(std::make_shared<KeyRing>(std::move(keys)), clock) {}
 
   /// Good for `valid` from now on, rounded up to seconds.  kInvalidArgument names the claim that
   /// Verify would not take.
@@ -45,7 +49,7 @@ class WorkerTokens {
   tl::expected<WorkerClaims, executor::TokenFault> Verify(std::string_view token) const;
 
  private:
-  const TokenKeys keys_;
+  const std::shared_ptr<KeyRing> keys_;
   Clock& clock_;
 };
 

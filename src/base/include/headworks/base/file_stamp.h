@@ -5,7 +5,7 @@
 #include <ctime>
 #include <string>
 
-namespace headworks::cli {
+namespace headworks {
 
 /// Which file was read, and as of when.
 struct FileStamp {
@@ -31,4 +31,4 @@ struct FileStamp {
   }
 };
 
-}  // namespace headworks::cli
+}  // namespace headworks
