@@ -1,6 +1,8 @@
 #include "headworks/base/log.h"
 
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <boost/json.hpp>
 #include <vector>
@@ -99,6 +101,44 @@ TEST(Log, ScopeComesBeforeTheLinesOwnFields) {
   ASSERT_EQ(lines.size(), 1U);
   EXPECT_TRUE(lines[0].ends_with(R"( m a="1" b="2" c="3")")) << lines[0];
   EXPECT_FALSE(inner.Wants(LogLevel::kDebug));
+}
+
+TEST(Log, WhoDoesNotReadItHoldsNobodyUp) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const int own = dup(STDERR_FILENO);
+  ASSERT_EQ(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+  const std::string long_text(10'000, 'x');
+  StderrLogger logger(Format::kText, LogLevel::kDebug);
+  for (int i = 0; i < 1'000; ++i) logger.Info(i % 2 == 0 ? "short" : long_text);
+  std::string text;
+  const auto drain = [&](std::size_t least) {
+    std::string part(1 << 20, '\0');
+    for (std::size_t got = 0; got < least;) {
+      const ssize_t n = read(ends[0], part.data(), part.size());
+      ASSERT_GT(n, 0);
+      got += static_cast<std::size_t>(n);
+      text.append(part, 0, static_cast<std::size_t>(n));
+    }
+  };
+  int held = 0;
+  ASSERT_EQ(ioctl(ends[0], FIONREAD, &held), 0);
+  drain(static_cast<std::size_t>(held));
+  logger.Info("after");
+  ASSERT_EQ(dup2(own, STDERR_FILENO), STDERR_FILENO);
+  close(own);
+  close(ends[1]);
+  while (text.find("after\n") == std::string::npos) drain(1);
+  close(ends[0]);
+  const auto lines = Lines(text);
+  const std::size_t note = lines.size() - 2;
+  const std::string says = "warning nobody read this log; lines were lost lines=\"";
+  ASSERT_NE(lines[note].find(says), std::string::npos) << lines[note];
+  const auto lost = std::stoul(lines[note].substr(lines[note].find(says) + says.size()));
+  EXPECT_GT(lost, 900U);
+  // The last one may be there in part.
+  EXPECT_GE(lost + note, 1'000U);
+  EXPECT_LE(lost + note, 1'001U);
 }
 
 }  // namespace
