@@ -27,8 +27,21 @@ bool BelongsTo(const model::RunHeader& run, const RunGroup& group) {
 }
 
 std::string Describe(const RunGroup& group) {
-  return group.key->empty() ? "the same workflow"
-                            : fmt::format("concurrency key '{}'", OneLine(*group.key));
+  return !group.key || group.key->empty()
+             ? "the same workflow"
+             : fmt::format("concurrency key '{}'", OneLine(*group.key));
+}
+
+/// "run 3 (running), run 4 (pending) have".
+std::string NamesOf(const std::vector<model::RunHeader>& holders) {
+  std::string names;
+  for (std::size_t i = 0; i < std::min(holders.size(), kNamed); ++i)
+    names +=
+        fmt::format("{}run {} ({})", names.empty() ? "" : ", ", holders[i].run_no.value,
+                    model::IsTerminal(holders[i].state) ? "an attempt of it is not known to be over"
+                                                        : model::RunStateName(holders[i].state));
+  return fmt::format("{}{} {}", names, holders.size() > kNamed ? " and more" : "",
+                     holders.size() == 1 ? "has" : "have");
 }
 
 }  // namespace
@@ -142,6 +155,30 @@ Result<std::vector<model::RunHeader>> Engine::HoldersOf(const RunGroup& group, s
   return holders;
 }
 
+Status Engine::CheckRerun(const model::Run& run) {
+  const model::RunHeader& header = run.header;
+  if (!model::IsTerminal(header.state) || TakesPlace(run)) return {};
+  model::RunHeader last;  // whoever waits is before it
+  last.run_no = RunNo(std::numeric_limits<std::int64_t>::max());
+  const model::WorkflowDefinition& definition = run.workflow->definition();
+  const auto check = [&](const RunGroup& group, int most, std::string_view setting) -> Status {
+    if (most <= 0) return {};
+    const auto count = static_cast<std::size_t>(most);
+    HEADWORKS_ASSIGN(const bool place, HasPlace(group, {.count = count}, last));
+    if (place) return {};
+    HEADWORKS_ASSIGN(const auto holders, HoldersOf(group, kNamed + 1));
+    return Error{
+        Code::kConflict,
+        fmt::format("run {} cannot go on now: {} the place of {} ({} {}); wait for the end, "
+                    "or cancel what you do not need",
+                    header.run_no.value, NamesOf(holders), Describe(group), setting, most)};
+  };
+  HEADWORKS_TRY(check({header.name}, definition.max_active_runs, "max_active_runs"));
+  if (!definition.concurrency || !header.concurrency_key) return {};
+  return check({header.name, header.concurrency_key}, definition.concurrency->limit,
+               "concurrency.limit");
+}
+
 Status Engine::CheckSkip(const model::Workflow& workflow, const RunGroup& group) {
   const model::Concurrency& concurrency = *workflow.definition().concurrency;
   if (concurrency.on_conflict != model::OnConflict::kSkip) return {};
@@ -149,18 +186,11 @@ Status Engine::CheckSkip(const model::Workflow& workflow, const RunGroup& group)
   if (limit.count > 0) {
     HEADWORKS_ASSIGN(const auto holders, HoldersOf(group, limit.count));
     if (holders.size() >= limit.count) {
-      std::string names;
-      for (std::size_t i = 0; i < std::min(holders.size(), kNamed); ++i)
-        names += fmt::format("{}run {} ({})", names.empty() ? "" : ", ", holders[i].run_no.value,
-                             model::IsTerminal(holders[i].state)
-                                 ? "an attempt of it is not known to be over"
-                                 : model::RunStateName(holders[i].state));
       return Error{
           Code::kConflict,
-          fmt::format("no run of workflow {} was made: {}{} {} the place of {} "
+          fmt::format("no run of workflow {} was made: {} the place of {} "
                       "(concurrency.limit {}, on_conflict skip)",
-                      group.name.workflow, names, holders.size() > kNamed ? " and more" : "",
-                      holders.size() == 1 ? "has" : "have", Describe(group), limit.count)};
+                      group.name.workflow, NamesOf(holders), Describe(group), limit.count)};
     }
   }
   if (limit.rate == 0) return {};

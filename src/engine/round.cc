@@ -478,6 +478,12 @@ bool Engine::ApplyCommand(Work& work, CommandWork& command) {
   }
   Slot& slot = **loaded;
   Visit(slot);
+  if (command.command.kind == control::CommandKind::kRerun)
+    if (Status place = CheckRerun(slot.run); !place) {
+      if (place.error().code == Code::kUnavailable) return false;
+      command.result = std::move(place);
+      return true;
+    }
   // The store deletes only what it knows as ended.
   if (command.command.kind == control::CommandKind::kDelete && slot.changes.rows() > 0)
     return false;

@@ -92,6 +92,34 @@ TEST_F(PlacesTest, RunThatIsOverInTheRoundOfItsStartLeavesItsPlace) {
   }
 }
 
+TEST_F(PlacesTest, ARerunThatFindsNoPlaceIsRefusedAndNamesTheHolder) {
+  const auto workflow = With({.key = "params.customer", .limit = 1});
+  const auto rerun = [&](RunNo run) {
+    Status answer = Error{Code::kInternal, "no answer"};
+    engine_.Execute({.tenant = tenant_,
+                     .kind = control::CommandKind::kRerun,
+                     .run = run,
+                     .rerun = model::ResetCursor::Kind::kAll},
+                    [&](Status done) { answer = std::move(done); });
+    Tick(2);
+    return answer;
+  };
+  const RunNo first = Begin(*workflow, "a");
+  End(first);
+  const RunNo second = Begin(*workflow, "a");
+  const Status refused = rerun(first);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kConflict);
+  EXPECT_EQ(refused.error().message,
+            "run 1 cannot go on now: run 2 (running) has the place of concurrency key 'a' "
+            "(concurrency.limit 1); wait for the end, or cancel what you do not need");
+  EXPECT_EQ(State(first), RunState::kSucceeded);
+  End(second);
+  EXPECT_TRUE(rerun(first));
+  EXPECT_EQ(State(first), RunState::kRunning);
+  EXPECT_EQ(State(Begin(*workflow, "a")), RunState::kPending) << "it has the place now";
+}
+
 TEST_F(PlacesTest, SkipMakesNoRunAndNamesTheHolder) {
   const auto workflow =
       With({.key = "params.customer", .limit = 1, .on_conflict = OnConflict::kSkip});

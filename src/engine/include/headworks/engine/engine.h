@@ -508,6 +508,8 @@ class Engine final : public executor::AttemptSink,
   Result<std::vector<model::RunHeader>> HoldersOf(const RunGroup& group, std::size_t limit);
   /// kConflict if a run that is to start finds no place, and its workflow says `skip`.
   Status CheckSkip(const model::Workflow& workflow, const RunGroup& group);
+  /// kConflict if a run that is over finds no place to go on.
+  Status CheckRerun(const model::Run& run);
   /// The oldest that are in the way of a run are cancelled; those at work once its rate lets it
   /// start.
   Status CancelPrevious(const model::RunHeader& header, const RunGroup& group,
