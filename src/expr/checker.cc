@@ -593,8 +593,16 @@ class Checker {
     }
     if (found == nullptr) return WrongArguments(node, *function, arguments);
     CheckConstants(id);
+    if (function->call == CallJoin) CheckJoined(ast_.Child(node, 0), arguments.front());
     if (function->name == "dyn" || several) return {};
     return found->result == kList ? Type::List(kString) : Type(found->result);
+  }
+
+  void CheckJoined(const Node& list, const Type& type) {
+    const Type::Kind element = type.element().kind();
+    if (element != kNull && element != kList && element != kMap && element != kObject) return;
+    Fail(list, "join() takes a list of texts, numbers and booleans, but '" + TextOf(list) +
+                   "' is " + type.ToString() + "; write list.map(x, string(x)).join(...)");
   }
 
   /// `strings.quote(x)` is a function's name, not a call on a variable.
