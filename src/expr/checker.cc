@@ -676,6 +676,7 @@ class Checker {
   void CollectReferences(NodeId id) {
     std::vector<std::string> path;
     const Node* at = &ast_.node(id);
+    const bool tested = at->op == Op::kHas;
     while (at->op == Op::kSelect || at->op == Op::kHas || at->op == Op::kIndex) {
       if (at->op == Op::kIndex) {
         const Node& key = ast_.Child(*at, 1);
@@ -693,7 +694,7 @@ class Checker {
     }
     if (at->op == Op::kVariable) {
       std::reverse(path.begin(), path.end());
-      ast_.references.push_back({std::string(at->name), std::move(path), at->name_begin});
+      ast_.references.push_back({std::string(at->name), std::move(path), at->name_begin, tested});
       return;
     }
     for (const NodeId child : ast_.ChildrenOf(*at)) CollectReferences(child);
