@@ -593,8 +593,16 @@ class Checker {
     }
     if (found == nullptr) return WrongArguments(node, *function, arguments);
     CheckConstants(id);
+    if (function->call == CallJoin) CheckJoined(ast_.Child(node, 0), arguments.front());
     if (function->name == "dyn" || several) return {};
     return found->result == kList ? Type::List(kString) : Type(found->result);
+  }
+
+  void CheckJoined(const Node& list, const Type& type) {
+    const Type::Kind element = type.element().kind();
+    if (element != kNull && element != kList && element != kMap && element != kObject) return;
+    Fail(list, "join() takes a list of texts, numbers and booleans, but '" + TextOf(list) +
+                   "' is " + type.ToString() + "; write list.map(x, string(x)).join(...)");
   }
 
   /// `strings.quote(x)` is a function's name, not a call on a variable.
@@ -668,6 +676,7 @@ class Checker {
   void CollectReferences(NodeId id) {
     std::vector<std::string> path;
     const Node* at = &ast_.node(id);
+    const bool tested = at->op == Op::kHas;
     while (at->op == Op::kSelect || at->op == Op::kHas || at->op == Op::kIndex) {
       if (at->op == Op::kIndex) {
         const Node& key = ast_.Child(*at, 1);
@@ -685,7 +694,7 @@ class Checker {
     }
     if (at->op == Op::kVariable) {
       std::reverse(path.begin(), path.end());
-      ast_.references.push_back({std::string(at->name), std::move(path), at->name_begin});
+      ast_.references.push_back({std::string(at->name), std::move(path), at->name_begin, tested});
       return;
     }
     for (const NodeId child : ast_.ChildrenOf(*at)) CollectReferences(child);

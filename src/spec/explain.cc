@@ -263,6 +263,15 @@ constexpr auto kExplanations = std::to_array<Explanation>({
      "read, because each task would fail with it: here it has no value, or one that is not of the "
      "parameter's type, enum, range or pattern. run.created_at is text such as "
      "2026-01-31T08:30:00Z; for a date write:\n  day: {type: date, default: \"${{ run.date }}\"}"},
+    {"HW1307", "an output that may not be there",
+     "A warning: the file is taken. A task that did not succeed has the output {}. This one may "
+     "run "
+     "all the same, because the other is allowed to fail (`allow_failure`), or because of its own "
+     "`trigger_rule`; then reading a field of that output fails this task. Ask first, "
+     "has(needs.a.output.n) ? needs.a.output.n : 0, or let a condition decide, "
+     "when: needs.a.state == 'succeeded'. An expression that asks anything else about the same "
+     "task "
+     "is not warned of."},
 });
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "headworks/expr/shell_template.h"
 #include "headworks/expr/template.h"
 #include "headworks/spec/params.h"
+#include "missing_output.h"
 #include "param_value.h"
 #include "quoting.h"
 #include "scalar_place.h"
@@ -60,7 +61,7 @@ expr::Shell ShellOf(const model::Task& task) {
 class ExpressionChecker {
  public:
   ExpressionChecker(const WorkflowDraft& draft, const YamlTree& tree, Source& source)
-      : draft_(draft), tree_(tree), source_(source), types_(draft) {}
+      : draft_(draft), tree_(tree), source_(source), types_(draft), missing_(draft) {}
 
   void Check(const ExpressionUse& use);
 
@@ -86,11 +87,17 @@ class ExpressionChecker {
   bool Charge(NodeNo no);
   /// Warns of what others would fill in.
   void WarnOfUnread(NodeNo no, bool reads_variables);
+  /// Warns of outputs that may not be there; `text`: what was compiled of the node.
+  template <typename Compiled>
+  void WarnOfMissing(const ExpressionUse& use, NodeNo no, const Compiled& text);
+  /// Of very many each once: what an anchor or a default holds is used by several tasks.
+  void Warn(std::string_view code, NodeNo no, std::size_t offset, std::string message);
 
   const WorkflowDraft& draft_;
   const YamlTree& tree_;
   Source& source_;
   const ExpressionTypes types_;
+  MissingOutputs missing_;
   /// Of the last use.
   std::optional<expr::Environment> environment_;
   std::size_t task_ = 0;
@@ -224,6 +231,7 @@ void ExpressionChecker::CheckWhen(const ExpressionUse& use, NodeNo no) {
   std::vector<expr::Fault> faults;
   const auto program = expr::Program::Compile(text, EnvironmentOf(use), &faults);
   Add(use, no, faults);
+  WarnOfMissing(use, no, program);
   if (!program) return;
   const expr::Type& type = program->type();
   if (use.type == ValueType::kKeyExpression) {
@@ -246,6 +254,7 @@ void ExpressionChecker::CheckScript(const ExpressionUse& use, NodeNo no,
   const std::string_view text = tree_.Text(no);
   const expr::Shell shell = ShellOf(draft_.definition.tasks[use.task]);
   const auto script = expr::ShellTemplate::Parse(text, shell, environment, faults);
+  WarnOfMissing(use, no, script);
   if (!script || !script->depends_on_matrix()) return;
   const Matrix* matrix = MatrixOf(use);
   if (matrix == nullptr) return;
@@ -267,7 +276,7 @@ void ExpressionChecker::CheckTemplate(const ExpressionUse& use, NodeNo no) {
   else if (use.type == ValueType::kAny)
     static_cast<void>(expr::Template::Parse(text, environment, &faults));  // keeps its type
   else
-    static_cast<void>(expr::Template::ParseArgument(text, environment, &faults));
+    WarnOfMissing(use, no, expr::Template::ParseArgument(text, environment, &faults));
   Add(use, no, faults);
 }
 
@@ -275,11 +284,21 @@ void ExpressionChecker::WarnOfUnread(NodeNo no, bool reads_variables) {
   const std::string_view text = tree_.Text(no);
   auto found = FindForeignTemplate(text);
   if (!found && !reads_variables) found = FindShellVariable(text, draft_.definition);
-  // Of a matrix or of defaults, each task would say the same.
-  if (!found) return;
-  const Place place = PlaceInScalar(source_, tree_[no].place, text, found->offset);
-  if (warned_.emplace(place.line, place.byte).second)
-    source_.Warn("HW1018", place, std::move(found->message));
+  if (found) Warn("HW1018", no, found->offset, std::move(found->message));
+}
+
+void ExpressionChecker::Warn(std::string_view code, NodeNo no, std::size_t offset,
+                             std::string message) {
+  const Place place = PlaceInScalar(source_, tree_[no].place, tree_.Text(no), offset);
+  if (warned_.emplace(place.line, place.byte).second) source_.Warn(code, place, std::move(message));
+}
+
+template <typename Compiled>
+void ExpressionChecker::WarnOfMissing(const ExpressionUse& use, NodeNo no, const Compiled& text) {
+  if (!text || use.task == ExpressionUse::kNoTask || !missing_.MayLack(use.task)) return;
+  const auto when = use.type == ValueType::kWhen ? std::optional(tree_.Text(no)) : std::nullopt;
+  for (auto& [offset, message] : missing_.Find(use.task, text->references(), when))
+    Warn("HW1307", no, offset, std::move(message));
 }
 
 void ExpressionChecker::CheckExec(const ExpressionUse& use, NodeNo no) {
@@ -302,6 +321,7 @@ void ExpressionChecker::CheckExec(const ExpressionUse& use, NodeNo no) {
     std::vector<expr::Fault> faults;
     auto argument = expr::Template::ParseArgument(tree_.Text(element), environment, &faults);
     Add(use, element, faults);
+    WarnOfMissing(use, element, argument);
     arguments.push_back(argument ? *std::move(argument) : expr::Template());
   }
   expr::CommandReading reading = expr::ReadCommand(arguments);

@@ -107,8 +107,17 @@ Type OfDeclared(const json::value& declared) {
 }
 
 Type OutputType(const model::Task& task) {
+  using enum model::OutputMode;
   const auto declared = ParseJson(task.output.type_json, {});
-  return declared ? OfDeclared(*declared) : Type::Object({}, true);
+  const Type type = declared ? OfDeclared(*declared) : Type::Object({}, true);
+  const model::OutputMode mode = task.output.mode;
+  if (mode != kStdout && mode != kStdoutLines) return type;
+  Fields fields = type.fields();
+  const char* name = mode == kStdout ? "text" : "lines";
+  if (type.FindField(name) == nullptr)
+    fields.push_back(
+        {name, mode == kStdout ? Type::Kind::kString : Type::List(Type::Kind::kString)});
+  return Type::Object(std::move(fields), false);
 }
 
 /// Of needs.ID.state: how it ended, or under a rule that does not wait for all any state.

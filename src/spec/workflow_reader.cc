@@ -409,15 +409,34 @@ void Reader::CheckFieldsOfStdout(NodeNo output, model::OutputMode mode) {
   if (type == kNone || !Is(type, Kind::kMap) ||
       (mode != model::OutputMode::kStdout && mode != model::OutputMode::kStdoutLines))
     return;
-  const std::string_view field = mode == model::OutputMode::kStdout ? "text" : "lines";
-  for (std::uint32_t i = 0; i < tree_[type].size; ++i)
-    if (const NodeNo key = tree_.Key(type, i);
-        tree_.Text(key) != field &&
-        !(Is(tree_.Value(type, i), Kind::kScalar) && tree_.Text(tree_.Value(type, i)) == "any"))
+  const bool lines = mode == model::OutputMode::kStdoutLines;
+  const std::string_view field = lines ? "lines" : "text";
+  // One that is no type, or several in a list, has its fault already.
+  const auto is = [&](NodeNo no, std::initializer_list<std::string_view> names) {
+    return Is(no, Kind::kScalar) &&
+           (std::ranges::find(names, tree_.Text(no)) != names.end() ||
+            std::ranges::find(TypeNames(), tree_.Text(no)) == TypeNames().end());
+  };
+  const auto is_text = [&](NodeNo no) { return is(no, {"string", "date", "datetime"}); };
+  const auto fits = [&](NodeNo no) {
+    if (!lines) return is_text(no);
+    if (!Is(no, Kind::kList)) return is(no, {"array"});
+    return tree_[no].size != 1 || is_text(tree_.Element(no, 0));
+  };
+  for (std::uint32_t i = 0; i < tree_[type].size; ++i) {
+    const NodeNo key = tree_.Key(type, i);
+    const NodeNo value = tree_.Value(type, i);
+    if (is(value, {})) continue;
+    if (tree_.Text(key) != field)
       Fault("HW1014", key,
             fmt::format("the only field of this result is {}; remove this, or take the output "
                         "from: stdout-json",
                         field));
+    else if (!fits(value))
+      Fault("HW1014", value,
+            fmt::format("{}; or take the output from: stdout-json, where numbers are numbers",
+                        lines ? "lines are a list of texts, [string]" : "text is a string"));
+  }
 }
 
 void Reader::Output(NodeNo no, model::OutputSpec& into) {

@@ -102,9 +102,15 @@ TEST(Functions, TextCountsCharacters) {
       {"''.split('')", "[]"},
       {"['a', 'b'].join() + [].join(',') + x.list.map(e, string(e)).join('+')", R"("ab1+2+3")"},
       {"x.list.join(',') + [1.5, true, 2u].join('/')", R"("1,2,31.5/true/2")"},
-      {"[[1]].join(',')",
-       "error: join() takes a list of texts, numbers and booleans, but element 0 is list; write "
+      {"[y, [1]].join(',')",
+       "error: join() takes a list of texts, numbers and booleans, but element 1 is list; write "
        "list.map(x, string(x)).join(...)"},
+      {"params.tags.map(t, [t]).join()",
+       "fault: join() takes a list of texts, numbers and booleans, but 'params.tags.map(t, [t])' "
+       "is list<list<string>>; write list.map(x, string(x)).join(...)"},
+      {"[{'a': 1}].join(',')",
+       "fault: join() takes a list of texts, numbers and booleans, but '[{'a': 1}]' is "
+       "list<map<string, int>>; write list.map(x, string(x)).join(...)"},
       {"['a', null].join()",
        "error: join() takes a list of texts, numbers and booleans, but element 1 is null; "
        "write "

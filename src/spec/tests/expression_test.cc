@@ -55,6 +55,23 @@ TEST(Expressions, WhatIsDeclaredIsKnown) {
     EXPECT_EQ(MessageOf(Exec(good)), "") << good;
 }
 
+TEST(Expressions, TextAndLinesOfStdoutAreKnownUndeclared) {
+  const auto when = [](std::string_view expression) {
+    return fmt::format(
+        "version: 1\ntasks:\n  text: {{run: x, output: stdout}}\n  lines: {{run: x, output: "
+        "stdout-lines}}\n  t: {{run: x, needs: [text, lines], when: \"{}\"}}\n",
+        expression);
+  };
+  for (const char* good : {"needs.text.output.text == 'x'", "has(needs.text.output.text)",
+                           "'x' in needs.lines.output.lines"})
+    EXPECT_EQ(MessageOf(when(good)), "");
+  ExpectSays(when("needs.text.output.result == 'x'"),
+             "HW1302 'needs.text.output' has no field 'result'; it has text");
+  ExpectSays(when("needs.text.output == 'x'"), "HW1303");
+  ExpectSays(when("needs.lines.output.lines == 3"), "HW1303");
+  ExpectSays(when("needs.lines.output.lines[0] > 3"), "HW1303");
+}
+
 TEST(Expressions, ArtifactsAreKnownWhereFilesAre) {
   const auto file = [](std::string_view lines) {
     return fmt::format(

@@ -501,6 +501,17 @@ TEST(Language, WhatGoesWithAnotherKindOfTaskOnlyIsAFault) {
             Faults{"2:51 HW1014"});
   EXPECT_EQ(FaultsOf(Task("output: {from: stdout-lines, type: {lines: [string], text: string}}")),
             Faults{"2:74 HW1014"});
+  EXPECT_EQ(FaultsOf(Task("output: {from: stdout, type: {text: integer}}")), Faults{"2:57 HW1014"});
+  for (const char* wrong : {"string", "[integer]", "{n: string}", "[[string]]"})
+    EXPECT_EQ(
+        FaultsOf(Task(fmt::format("output: {{from: stdout-lines, type: {{lines: {}}}}}", wrong))),
+        Faults{"2:64 HW1014"})
+        << wrong;
+  for (const char* good : {"from: stdout, type: {text: date}", "from: stdout, type: {text: any}",
+                           "from: stdout-lines, type: {lines: array}",
+                           "from: stdout-lines, type: {lines: [datetime]}"})
+    EXPECT_EQ(MessageOf(Task(fmt::format("output: {{{}}}", good))), "");
+  ExpectSays(Task("output: {from: stdout, type: {text: integer}}"), "where numbers are numbers");
   EXPECT_EQ(FaultsOf(Task("output: {type: string}")), Faults{"2:36 HW1009"});
   EXPECT_EQ(FaultsOf(Task("retry: {max_attempts: 2, when: {}, unless: 3}")),
             (Faults{"2:46 HW1110", "2:64 HW1009"}));

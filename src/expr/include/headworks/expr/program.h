@@ -28,6 +28,8 @@ struct Reference {
   std::vector<std::string> path;
   /// Of the variable's name, in bytes from the start of the expression.
   std::size_t offset = 0;
+  /// Whether has() asks if there is such a field.
+  bool tested = false;
 };
 
 /// One compiled and type-checked CEL expression.
