@@ -109,7 +109,7 @@ Type OfDeclared(const json::value& declared) {
 Type OutputType(const model::Task& task) {
   using enum model::OutputMode;
   const auto declared = ParseJson(task.output.type_json, {});
-  const Type type = declared ? OfDeclared(*declared) : Type::Object({}, true);
+  Type type = declared ? OfDeclared(*declared) : Type::Object({}, true);
   const model::OutputMode mode = task.output.mode;
   if (mode != kStdout && mode != kStdoutLines) return type;
   Fields fields = type.fields();
